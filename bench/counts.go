@@ -156,14 +156,14 @@ func (e env) badges(ctx context.Context, dormant int) (_ Row, err error) {
 
 // store stores the messages of entries, as if their fan-out were done. They name a user.
 func (w *world) store(ctx context.Context, named message.UserID, entries []bucket.Entry) error {
-	messages, refs := make([]message.Message, len(entries)), make([]message.Ref, len(entries))
+	messages, endings := make([]message.Message, len(entries)), make([]message.Ending, len(entries))
 	for i, e := range entries {
 		messages[i] = message.Message{ID: e.ID, From: e.From, To: []message.UserID{named}, Body: e.Body}
-		refs[i] = messages[i].Ref()
+		endings[i].Ref = messages[i].Ref()
 	}
 	_, err := w.Parts.Messages.Insert(ctx, messages, bench.AnyTime)
 	if err == nil {
-		err = w.Parts.Messages.Finish(ctx, refs)
+		err = w.Parts.Messages.Conclude(ctx, endings)
 	}
 	if err != nil {
 		return fmt.Errorf("store messages: %w", err)

@@ -92,14 +92,12 @@ type Idempotency struct {
 
 // Fanout configures the fan-out workers.
 type Fanout struct {
-	// ExpressWorkers is how many partitions of the express lane are worked on at a time.
-	ExpressWorkers int `key:"express_workers"`
 	// MediumWorkers is how many partitions of the medium lane are worked on at a time.
 	MediumWorkers int `key:"medium_workers"`
 	// BulkWorkers is how many partitions of the bulk lane are worked on at a time.
 	BulkWorkers int `key:"bulk_workers"`
-	// ExpressMax is the greatest audience of the express lane.
-	ExpressMax int `key:"express_max"`
+	// DirectMax is the greatest audience that the router delivers to by itself.
+	DirectMax int `key:"direct_max"`
 	// MediumMax is the greatest audience of the medium lane.
 	MediumMax int `key:"medium_max"`
 	// BatchOwners is the greatest number of inboxes that one batch appends to.
@@ -335,21 +333,20 @@ func Default() Config {
 		Inbox:       Inbox{BucketSize: 50, FilterBuckets: 200, FilterMessages: 2000},
 		Idempotency: Idempotency{TTL: 24 * time.Hour},
 		Fanout: Fanout{
-			ExpressWorkers: 8,
-			MediumWorkers:  2,
-			BulkWorkers:    2,
-			ExpressMax:     1000,
-			MediumMax:      100_000,
-			BatchOwners:    4000,
-			BatchTasks:     1024,
-			BatchBytes:     32 * MiB,
-			ClassCache:     10_000,
-			ClassTTL:       time.Minute,
-			HeadStarts:     true,
-			ResumeAfter:    5 * time.Minute,
-			ResumeEvery:    30 * time.Second,
-			MaxAttempts:    20,
-			StuckAfter:     2 * time.Minute,
+			MediumWorkers: 2,
+			BulkWorkers:   2,
+			DirectMax:     1000,
+			MediumMax:     100_000,
+			BatchOwners:   4000,
+			BatchTasks:    1024,
+			BatchBytes:    32 * MiB,
+			ClassCache:    10_000,
+			ClassTTL:      time.Minute,
+			HeadStarts:    true,
+			ResumeAfter:   5 * time.Minute,
+			ResumeEvery:   30 * time.Second,
+			MaxAttempts:   20,
+			StuckAfter:    2 * time.Minute,
 		},
 		Following: Following{CountsAsView: true},
 		Rehydrate: Rehydrate{

@@ -22,9 +22,8 @@ import (
 // maxEntry bounds body and attrs together.
 const maxEntry Size = message.MaxTextBytes
 
-// maxExpress keeps a task that carries its recipients below 8 MiB, the largest event that the bus takes. A recipient has up to 128 bytes,
-// each of which JSON may write as six.
-const maxExpress = 10_000
+// maxDirect keeps a round of the router short, and the recipients of all of its rounds below 100 MiB.
+const maxDirect = 10_000
 
 // Validate returns an error that lists everything that is wrong with the configuration, a line for each, or nil.
 // Each is an *InvalidError.
@@ -127,12 +126,11 @@ func (c Config) limits(v *validator) {
 }
 
 func (c Config) fanout(v *validator) {
-	within(v, "fanout.express_workers", c.Fanout.ExpressWorkers, 1, 1024)
 	within(v, "fanout.medium_workers", c.Fanout.MediumWorkers, 1, 1024)
 	within(v, "fanout.bulk_workers", c.Fanout.BulkWorkers, 1, 1024)
-	within(v, "fanout.express_max", c.Fanout.ExpressMax, 1, maxExpress)
-	v.require("fanout.medium_max", c.Fanout.MediumMax >= c.Fanout.ExpressMax,
-		"is %d: it must be at least fanout.express_max, which is %d", c.Fanout.MediumMax, c.Fanout.ExpressMax)
+	within(v, "fanout.direct_max", c.Fanout.DirectMax, 1, maxDirect)
+	v.require("fanout.medium_max", c.Fanout.MediumMax >= c.Fanout.DirectMax,
+		"is %d: it must be at least fanout.direct_max, which is %d", c.Fanout.MediumMax, c.Fanout.DirectMax)
 	within(v, "fanout.batch_owners", c.Fanout.BatchOwners, 1, 1_000_000)
 	within(v, "fanout.batch_tasks", c.Fanout.BatchTasks, 1, 100_000)
 	within(v, "fanout.batch_bytes", c.Fanout.BatchBytes, 128*KiB, 16*GiB)

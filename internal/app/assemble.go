@@ -151,7 +151,9 @@ func (s *assembly) addViewers() {
 
 func (s *assembly) fanout() {
 	p := s.parts
-	stores := fanout.Stores{Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender}
+	stores := fanout.Stores{
+		Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender, Round: retention.Number(p.Walk),
+	}
 	options := s.fanoutOptions()
 	options.Queues, options.Viewers = p.Bus, s.viewers.Users
 	router := fanout.NewRouter(stores, p.Bus, options)
@@ -172,10 +174,8 @@ func (a *App) fanoutOptions() fanout.Options {
 	}
 	return fanout.Options{
 		Partitions: a.config.Partitions, Rules: a.settings.Rules,
-		ExpressMax: f.ExpressMax, MediumMax: f.MediumMax, ClassCache: f.ClassCache, ClassTTL: f.ClassTTL, HeadStarts: f.HeadStarts,
-		Workers: map[event.Lane]int{
-			event.Express: f.ExpressWorkers, event.Medium: f.MediumWorkers, event.Bulk: f.BulkWorkers,
-		},
+		DirectMax: f.DirectMax, MediumMax: f.MediumMax, ClassCache: f.ClassCache, ClassTTL: f.ClassTTL, HeadStarts: f.HeadStarts,
+		Workers:     map[event.Lane]int{event.Medium: f.MediumWorkers, event.Bulk: f.BulkWorkers},
 		BatchOwners: f.BatchOwners, BatchTasks: f.BatchTasks, BatchBytes: int(f.BatchBytes),
 		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
 		StuckAfter: stuckAfter, ResumeAfter: f.ResumeAfter, ResumeEvery: f.ResumeEvery,
@@ -183,7 +183,7 @@ func (a *App) fanoutOptions() fanout.Options {
 	}
 }
 
-// routeEvents is the number of events that are routed together. It is large enough to keep the store's group commit busy.
+// routeEvents is the number of events that are fetched together. It is large enough to keep the store's group commit busy.
 const routeEvents = 128
 
 func (s *assembly) inboxes() {

@@ -37,12 +37,11 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	rates := map[event.Lane]float64{event.Bulk: 0.5}
 	d := &drain{rate: func(lane event.Lane) float64 { return rates[lane] }}
-	d.bus = fixedBacklog{tasks: map[event.Lane]bus.Queue{event.Express: {}, event.Medium: {Messages: 3}, event.Bulk: {Messages: 30}}}
+	d.bus = fixedBacklog{tasks: map[event.Lane]bus.Queue{event.Medium: {Messages: 3}, event.Bulk: {Messages: 30}}}
 	require.NoError(t, testutil.CollectAndCompare(meter.Live(d.collect), strings.NewReader(`
 # HELP fanmail_lane_drain_seconds Time until a lane is empty, if only this process works, at its rate of the last minutes, and no task is added; +Inf while there are tasks and it finished none.
 # TYPE fanmail_lane_drain_seconds gauge
 fanmail_lane_drain_seconds{lane="bulk"} 60
-fanmail_lane_drain_seconds{lane="express"} 0
 fanmail_lane_drain_seconds{lane="medium"} +Inf
 `)))
 	d.bus = fixedBacklog{err: errors.New("away")}

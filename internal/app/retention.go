@@ -43,7 +43,7 @@ func (s *assembly) newRehydrator(metrics prometheus.Registerer, elsewhere bool) 
 func (s *assembly) newDeadLetters() *deadletter.Service {
 	p := s.parts
 	return deadletter.New(
-		deadletter.Parts{Bus: p.Bus, Progress: p.Progress, Messages: p.Messages, Users: p.Users, Buckets: p.Inbox},
+		deadletter.Parts{Bus: p.Bus, Progress: p.Progress, Messages: p.Messages, Users: p.Users, Buckets: p.Inbox, Round: retention.Number(p.Walk)},
 		deadletter.Options{Rules: s.settings.Rules, Logger: s.opts.Logger, Now: s.opts.Now},
 	)
 }

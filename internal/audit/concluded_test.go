@@ -71,7 +71,7 @@ func TestExplainWhileThePlanEnds(t *testing.T) {
 		t.Run(fmt.Sprint(fault), func(t *testing.T) {
 			t.Parallel()
 			for after, hurt := 0, true; hurt; after++ {
-				w := newConcludedWorld(t, progress.Scan{}.Finish(progress.Counts{}))
+				w := newConcludedWorld(t, progress.Scan{Joined: true, Done: true})
 				var got audit.Explanation
 				actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) (err error) {
 					got, err = w.Explain(ctx, "ben", w.missing.ID)
@@ -100,7 +100,7 @@ func TestAuditAfterThePlanEnded(t *testing.T) {
 		missing int
 		dead    int64
 	}{
-		"done":     {progress.Scan{}.Finish(progress.Counts{}), audit.Missing, "has passed them", "has passed them", 1, 0},
+		"done":     {progress.Scan{Joined: true, Done: true}, audit.Missing, "has passed them", "has passed them", 1, 0},
 		"given up": {dead.GiveUp(), audit.DeadLettered, "an operator gave up", "given up in 2 of its partitions", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

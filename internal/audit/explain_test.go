@@ -18,7 +18,9 @@ func (w *world) pass(m message.Message) message.Message {
 	w.t.Helper()
 	w.plan(m)
 	for p := range partitions {
-		w.scan(m, p, func(s progress.Scan) progress.Scan { return s.Finish(progress.Counts{Delivered: 1}) })
+		w.scan(m, p, func(progress.Scan) progress.Scan {
+			return progress.Scan{Joined: true, Done: true, Delivered: 1}
+		})
 	}
 	return m
 }

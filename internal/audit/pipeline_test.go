@@ -125,7 +125,7 @@ func (p *pipeline) route(t *testing.T) (worked bool) {
 // deliver works on a batch of every lane and partition.
 func (p *pipeline) deliver(t *testing.T) (worked bool) {
 	t.Helper()
-	for _, lane := range []event.Lane{event.Express, event.Medium, event.Bulk} {
+	for _, lane := range event.Lanes() {
 		for partition := range rig.Partitions {
 			held, err := p.Bus.TryTake(t.Context(), lane, partition)
 			require.NoError(t, err)

@@ -177,7 +177,7 @@ func (w *World) Archive(
 	byAuthor, byTopic := newZipf(authors, 1), newZipf(len(topics), 3)
 	for first := 0; first < messages; first += Together {
 		batch := make([]message.Message, min(Together, messages-first))
-		refs := make([]message.Ref, len(batch))
+		endings := make([]message.Ending, len(batch))
 		for i := range batch {
 			sent = sent.Add(distance)
 			if last, err = ids.Next(); err != nil {
@@ -187,12 +187,12 @@ func (w *World) Archive(
 			if len(topics) > 0 {
 				batch[i].Topics = []message.Topic{topics[byTopic.next()]}
 			}
-			refs[i] = batch[i].Ref()
+			endings[i] = message.Ending{Ref: batch[i].Ref()}
 		}
 		if _, err := w.Parts.Messages.Insert(ctx, batch, AnyTime); err != nil {
 			return last, fmt.Errorf("store messages: %w", err)
 		}
-		if err := w.Parts.Messages.Finish(ctx, refs); err != nil {
+		if err := w.Parts.Messages.Conclude(ctx, endings); err != nil {
 			return last, fmt.Errorf("store messages: %w", err)
 		}
 	}

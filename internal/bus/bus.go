@@ -43,7 +43,7 @@ type Emitter interface {
 	FileDamaged(ctx context.Context, d event.Damaged, cause string) (filed bool, err error)
 	// EmitTasks appends tasks to the queues of their lanes and partitions, and returns nil when every task is in its queue.
 	// After an error each task may or may not be there. A repeat appends the task again. It refuses a task whose lane or
-	// partition does not exist. Of an express task that is larger than the bus accepts, it emits Task.Scanning.
+	// partition does not exist.
 	EmitTasks(ctx context.Context, tasks []event.Task) error
 }
 
@@ -132,6 +132,8 @@ type Received interface {
 	// Ack removes the event from the stream. It does not wait for the bus: if the acknowledgement is lost, the event is
 	// handed out again.
 	Ack() error
+	// Extend starts the lease again. It does not wait for the bus.
+	Extend() error
 	// Release hands the event back. The bus hands it out again after the given time, to any caller. Release does not wait for
 	// the bus, and does nothing to an event that was acknowledged.
 	Release(after time.Duration) error

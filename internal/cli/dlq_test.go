@@ -25,11 +25,14 @@ type corrupt struct {
 	broken *atomic.Bool
 }
 
-func (c corrupt) Get(ctx context.Context, ref message.Ref) (message.Stored, error) {
-	if c.broken.Load() {
-		return message.Stored{}, fmt.Errorf("message %s: %w", ref.ID, message.ErrCorrupt)
+func (c corrupt) GetMany(ctx context.Context, refs []message.Ref) ([]message.Found, error) {
+	found, err := c.Store.GetMany(ctx, refs)
+	for i := range found {
+		if c.broken.Load() {
+			found[i] = message.Found{Err: fmt.Errorf("message %s: %w", refs[i].ID, message.ErrCorrupt)}
+		}
 	}
-	return c.Store.Get(ctx, ref)
+	return found, err
 }
 
 // TestDeadLetters makes tasks fail permanently on a real server. It lists the dead letters, removes the cause, and redrives them.

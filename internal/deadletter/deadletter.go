@@ -42,6 +42,8 @@ type Parts struct {
 	Messages message.Store
 	Users    userstate.Store
 	Buckets  bucket.Store
+	// Round is that of progress.Ender.
+	Round func(context.Context) (int64, error)
 }
 
 // Options configures a Service. All are required.

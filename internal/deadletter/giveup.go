@@ -15,7 +15,7 @@ import (
 var ErrGivenUp = errors.New("the task was given up; drop the dead letter")
 
 // Drop removes a dead letter permanently. Its recipients do not get the message. Drop first gives up the scan of a
-// task, durably, so the message finishes. It leaves a scan that is not dead, because another letter about the task was redriven. Drop
+// task, durably, and ends the message if nothing else is left of its plan. It leaves a scan that is not dead, because another letter about the task was redriven. Drop
 // returns ErrNotFound, ErrBus or an error of the store. The letter stays after every error. Call Drop again then.
 func (s *Service) Drop(ctx context.Context, id uint64) error {
 	filed, err := s.Get(ctx, id)
@@ -34,15 +34,24 @@ func (s *Service) Drop(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// giveUp gives up the scan of a task, if it is dead, and reports whether it is open instead.
+// giveUp gives up the scan of a task, if it is dead, and ends the message if nothing else is left of its plan. It reports whether the scan is open
+// instead.
 func (s *Service) giveUp(ctx context.Context, task event.Task) (open bool, err error) {
 	for {
 		scan, planned, err := s.scan(ctx, task)
-		if err != nil || !planned || scan.Ended() || scan.Open() {
-			return planned && scan.Open(), err
+		switch {
+		case err != nil || !planned:
+			return false, err
+		case scan.Open():
+			return true, nil
+		case scan.Ended():
+			ender := progress.Ender{Messages: s.Messages, Plans: s.Progress, Round: s.Round}
+			if _, err := ender.EndPlanned(ctx, []message.Ref{task.Ref()}); err != nil {
+				return false, ofTask(task, err)
+			}
+			return false, nil
 		}
-		stepped, err := s.step(ctx, task, scan, scan.GiveUp())
-		if err != nil || stepped.Applied {
+		if _, err := s.step(ctx, task, scan, scan.GiveUp()); err != nil {
 			return false, err
 		}
 	}

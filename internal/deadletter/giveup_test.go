@@ -9,21 +9,10 @@ import (
 
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/deadletter"
-	"github.com/fanmail/fanmail/internal/partition"
-	"github.com/fanmail/fanmail/internal/progress"
-	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
-
-// scan returns the scan of the world's message in the partition of the follower.
-func (w *world) scan() progress.Scan {
-	w.t.Helper()
-	fanout, err := w.Progress.Get(w.t.Context(), w.message.ID)
-	require.NoError(w.t, err)
-	return fanout.Scans[partition.Of(w.fan, rig.Partitions)]
-}
 
 // fileTwin files another letter about the task of the first one.
 func (w *world) fileTwin() (first, second uint64) {
@@ -34,15 +23,10 @@ func (w *world) fileTwin() (first, second uint64) {
 	return letters[0].ID, letters[1].ID
 }
 
-// requireGivenUp requires that the scan is given up, and that the next sweep finishes the message.
+// requireGivenUp requires that the message has ended because its scan was given up.
 func (w *world) requireGivenUp() {
 	w.t.Helper()
-	require.True(w.t, w.scan().GivenUp)
-	fanout, err := w.Progress.Get(w.t.Context(), w.message.ID)
-	require.NoError(w.t, err)
-	require.True(w.t, fanout.Done())
-	require.Equal(w.t, message.Ending{GivenUp: 1}, fanout.Outcome())
-	w.sweep()
+	require.Equal(w.t, message.Ending{GivenUp: 1}, w.ending())
 	unfinished, err := w.Messages.Unfinished(w.t.Context(), message.ID{}, 10)
 	require.NoError(w.t, err)
 	require.Empty(w.t, unfinished)
@@ -73,7 +57,7 @@ func TestDropGivesUpFirst(t *testing.T) {
 	crashed, err := w.Crash(t.Context(), 0, 1)
 	require.NoError(t, err)
 	w.Rig, w.service = crashed, newService(crashed, crashed.Bus)
-	require.True(t, w.scan().GivenUp)
+	w.requireGivenUp()
 	require.Equal(t, letters, w.letters())
 	require.NoError(t, w.service.Drop(t.Context(), letters[0].ID))
 	require.Empty(t, w.letters())
@@ -94,31 +78,6 @@ func TestRedriveOfATaskThatWasGivenUp(t *testing.T) {
 	require.Empty(t, tasks)
 	require.NoError(t, w.service.Drop(t.Context(), second))
 	w.requireGivenUp()
-}
-
-// TestRedriveAfterThePlanHasEnded has a second letter about a task that was given up. The plan has moved into the message meanwhile.
-func TestRedriveAfterThePlanHasEnded(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, same)
-	w.broken = false
-	reporter := publish.NewReporter(w.Messages, w.Progress, w.Edges, w.Users, rig.Partitions, rig.Rules)
-	requireStatus := func() {
-		status, err := reporter.Status(t.Context(), w.message.ID)
-		require.NoError(t, err)
-		require.Equal(t, publish.StateDone, status.State)
-		require.EqualValues(t, 1, status.GivenUp)
-	}
-	first, second := w.fileTwin()
-	require.NoError(t, w.service.Drop(t.Context(), first))
-	requireStatus()
-	w.Clock.Advance(time.Hour)
-	n, err := w.Walker(0).Conclude(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	requireStatus()
-	require.ErrorIs(t, w.service.Redrive(t.Context(), second), deadletter.ErrGivenUp)
-	require.NoError(t, w.service.Drop(t.Context(), second))
-	requireStatus()
 }
 
 // TestDropOfARedrivenTask drops a letter while the task of its twin is under way.

@@ -7,9 +7,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/panics"
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -31,6 +35,31 @@ const (
 	costPerOwner = costPass + costAppend
 )
 
+// pass delivers messages to a sequence of recipients, and counts them. A batch of tasks is a pass, and so is a round of the router.
+type pass struct {
+	stores  Stores
+	bus     bus.Emitter
+	opts    Options
+	metrics *passMetrics              // nil while a batch has no task
+	damaged map[message.UserID]damage // the owners whom the pass misses because of damage
+}
+
+// job is a message in a pass.
+type job struct {
+	message message.Message
+	entry   bucket.Entry
+	order   int // among the jobs of the pass, which are ascending by message id
+
+	counts progress.Counts // the deliveries of this pass
+	dead   error           // why the message cannot be delivered to one of its recipients
+
+	// The rest is zero in a round of the router.
+	delivery event.Delivery
+	task     event.Task
+	recorded progress.Scan // the stored record, as read when the batch began
+	scan     progress.Scan // recorded, joined to the position of the batch
+}
+
 // appendCall is one call of the Appender: the entries for the owners of one chunk.
 type appendCall struct {
 	appends []bucket.Append
@@ -38,25 +67,25 @@ type appendCall struct {
 	results []bucket.Appended
 }
 
-// appendNext delivers to the next recipients of a merge, until the batch has reached its cost limit or the merge has
+// appendNext delivers to the next recipients of a merge, until the pass has reached the cost limit of a batch or the merge has
 // ended. It returns the position behind the last recipient. While it appends one chunk, it reads the next one and looks
 // up its users.
-func (b *batch) appendNext(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (reached position, err error) {
+func (p *pass) appendNext(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (reached position, err error) {
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(chunksPerBatch)
 	var calls []*appendCall
-	budget := b.deliverer.opts.BatchOwners * costPerOwner
+	budget := p.opts.BatchOwners * costPerOwner
 	for last := false; !last && budget > 0; {
 		var c chunk
 		var call *appendCall
-		if c, call, err = b.prepare(appending, m, addressed); err != nil {
+		if c, call, err = p.prepare(appending, m, addressed); err != nil {
 			break
 		}
 		reached, last = c.reached, c.last()
 		budget -= costPass*c.passed + call.cost()
 		if len(call.appends) > 0 {
 			calls = append(calls, call)
-			group.Go(func() error { return b.append(appending, call) })
+			group.Go(func() error { return p.append(appending, call) })
 		}
 	}
 	if failed := group.Wait(); failed != nil {
@@ -66,7 +95,7 @@ func (b *batch) appendNext(ctx context.Context, m *merger, addressed func(*job, 
 		return position{}, err
 	}
 	for _, call := range calls {
-		if err := b.count(ctx, call); err != nil {
+		if err := p.count(ctx, call); err != nil {
 			return position{}, err
 		}
 	}
@@ -75,27 +104,26 @@ func (b *batch) appendNext(ctx context.Context, m *merger, addressed func(*job, 
 
 // prepare reads the next chunk and returns it with its append call.
 // It recovers from a panic, because the caller has to wait for the goroutines that append.
-func (b *batch) prepare(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (c chunk, call *appendCall, err error) {
+func (p *pass) prepare(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (c chunk, call *appendCall, err error) {
 	defer panics.Catch(&err)
-	limit := max(1, b.deliverer.opts.BatchOwners/chunksPerBatch)
+	limit := max(1, p.opts.BatchOwners/chunksPerBatch)
 	if c, err = m.next(ctx, limit, addressed); err != nil {
 		return c, nil, err
 	}
-	call, err = b.lookUp(ctx, &c)
+	call, err = p.lookUp(ctx, &c)
 	return c, call, err
 }
 
 // lookUp looks up the owners of a chunk and returns its append call. A message that was sent after an owner's horizon
-// is left to rehydration. Such a skip is counted, unless the job's record counts the owner already. An owner whose record
-// is damaged is skipped, too.
-func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
+// is left to rehydration. An owner whose record is damaged is skipped, too.
+func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 	call := new(appendCall)
 	if len(c.owners) == 0 {
 		return call, nil
 	}
 	// The states are read after the messages were stored. So a user who is skipped here and returns later finds the
 	// messages when rehydration looks for missed messages.
-	looked, err := b.deliverer.stores.Users.Lookup(ctx, c.owners)
+	looked, err := p.stores.Users.Lookup(ctx, c.owners)
 	if err != nil {
 		return nil, fmt.Errorf("look up users: %w", err)
 	}
@@ -104,7 +132,7 @@ func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 	for i, owner := range c.owners {
 		if looked[i].Err != nil {
 			for _, j := range c.jobsOf(i) {
-				b.skipDamaged(owner, j, looked[i].Err)
+				p.skipDamaged(owner, j, looked[i].Err)
 			}
 			continue
 		}
@@ -118,10 +146,8 @@ func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 				continue
 			}
 			leftToGap = leftToGap || state.InGap(sent)
-			if j.recorded.Ahead(owner) {
-				j.counts.Skipped++
-				skipped[skipReason(state, sent)]++
-			}
+			j.counts.Skipped++
+			skipped[skipReason(state, sent)]++
 		}
 		if leftToGap {
 			owed = append(owed, state)
@@ -138,24 +164,24 @@ func (b *batch) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 		call.appends, call.jobs = append(call.appends, a), append(call.jobs, delivered)
 	}
 	// Like the entries, this becomes durable with record.
-	if err := userstate.Owe(ctx, b.deliverer.stores.Users, owed, b.deliverer.opts.Now(), true); err != nil {
+	if err := userstate.Owe(ctx, p.stores.Users, owed, p.opts.Now(), true); err != nil {
 		return nil, err
 	}
 	for reason, n := range skipped {
-		b.lane.skipped[reason].Add(float64(n))
+		p.metrics.skipped[reason].Add(float64(n))
 	}
 	return call, nil
 }
 
 // append appends the entries of a call. They become durable with record.
-func (b *batch) append(ctx context.Context, call *appendCall) (err error) {
-	ctx, span := b.deliverer.opts.Tracer.Start(ctx, "append")
+func (p *pass) append(ctx context.Context, call *appendCall) (err error) {
+	ctx, span := p.opts.Tracer.Start(ctx, "append")
 	defer func() { span.Done(err) }()
 	defer panics.Catch(&err)
 	if span.IsRecording() {
 		span.SetAttributes(tracing.Owners.Int(len(call.appends)), tracing.Entries.Int(call.entries()))
 	}
-	if call.results, err = b.deliverer.stores.Appender.AppendLazily(ctx, call.appends); err != nil {
+	if call.results, err = p.stores.Appender.AppendLazily(ctx, call.appends); err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
 	var appended, duplicates int
@@ -165,28 +191,26 @@ func (b *batch) append(ctx context.Context, call *appendCall) (err error) {
 		}
 		appended += result.New
 		if there := len(call.appends[i].Entries) - result.New; there > 0 {
-			duplicates += max(0, there-b.headStarted(call.appends[i].Owner, call.jobs[i]))
+			duplicates += max(0, there-p.headStarted(call.appends[i].Owner, call.jobs[i]))
 		}
 	}
-	b.lane.deliveries.Add(float64(appended))
-	b.lane.duplicates.Add(float64(duplicates))
+	p.metrics.deliveries.Add(float64(appended))
+	p.metrics.duplicates.Add(float64(duplicates))
 	return nil
 }
 
-// count counts the deliveries of a call for each job, unless the job's record counts the owner already.
-func (b *batch) count(ctx context.Context, call *appendCall) error {
+// count counts the deliveries of a call for each job.
+func (p *pass) count(ctx context.Context, call *appendCall) error {
 	for i, result := range call.results {
 		delivered := call.jobs[i]
 		if result.Err != nil {
 			var err error
-			if delivered, err = b.appendOneByOne(ctx, call.appends[i], delivered, result.Err); err != nil {
+			if delivered, err = p.appendOneByOne(ctx, call.appends[i], delivered, result.Err); err != nil {
 				return err
 			}
 		}
 		for _, j := range delivered {
-			if j.recorded.Ahead(call.appends[i].Owner) {
-				j.counts.Delivered++
-			}
+			j.counts.Delivered++
 		}
 	}
 	return nil
@@ -194,21 +218,21 @@ func (b *batch) count(ctx context.Context, call *appendCall) error {
 
 // appendOneByOne appends entries to an inbox one by one, after appending them together failed. It returns the jobs whose entry
 // is there. It skips the owner for those that damage in the inbox prevents, and marks the others as dead.
-func (b *batch) appendOneByOne(ctx context.Context, together bucket.Append, jobs []*job, cause error) (delivered []*job, err error) {
+func (p *pass) appendOneByOne(ctx context.Context, together bucket.Append, jobs []*job, cause error) (delivered []*job, err error) {
 	if Classify(cause) != DeadLetter {
 		return nil, cause
 	}
 	for _, j := range jobs {
 		alone := together
 		alone.Entries = []bucket.Entry{j.entry}
-		results, err := b.deliverer.stores.Appender.AppendLazily(ctx, []bucket.Append{alone})
+		results, err := p.stores.Appender.AppendLazily(ctx, []bucket.Append{alone})
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("append: %w", err)
 		case results[0].Err == nil:
 			delivered = append(delivered, j)
 		case isDamaged(results[0].Err):
-			b.skipDamaged(together.Owner, j, results[0].Err)
+			p.skipDamaged(together.Owner, j, results[0].Err)
 		case Classify(results[0].Err) == DeadLetter:
 			j.dead = fmt.Errorf("inbox of %s: %w", together.Owner, results[0].Err)
 		default:
@@ -240,4 +264,13 @@ func (c *appendCall) cost() (cost int) {
 		cost += costAppend + costEntry*(len(a.Entries)-1)
 	}
 	return cost
+}
+
+// report measures and logs messages that have ended.
+func (p *pass) report(endings []message.Ending) {
+	for _, e := range endings {
+		p.metrics.messages.Observe(p.opts.Now().Sub(e.Ref.ID.Time()).Seconds())
+		p.opts.Logger.Debug().Stringer("message_id", e.Ref.ID).Str("from", string(e.Ref.From)).
+			Int64("delivered", e.Delivered).Int64("skipped", e.Skipped).Msg("message is done")
+	}
 }

@@ -32,7 +32,7 @@ func TestBatchGoesInOrder(t *testing.T) {
 	require.NoError(t, last.Err())
 	require.Equal(t, []string{
 		"Waiting", "Scans", "GetMessages", "Followers", "Lookup", "Push", "Step",
-		"GetFanouts", "Finish", "Remove", "Done",
+		"GetFanouts", "Round", "Conclude", "RemoveFanouts", "Remove", "Done",
 	}, steps(last.Trace()))
 }
 
@@ -57,7 +57,7 @@ func TestBatchOfTheDormantIsLonger(t *testing.T) {
 	w.plan(t, event.Bulk, []int{0}, w.store(t, 1, "author"))
 	batch := w.start(t, w.take(t, event.Bulk, 0), rig.None, 0)
 	require.NoError(t, batch.Err())
-	require.Contains(t, batch.Trace(), "Finish")
+	require.Contains(t, batch.Trace(), "Conclude")
 	require.NotContains(t, batch.Trace(), "Push")
 }
 
@@ -208,30 +208,24 @@ func TestHorizonDecides(t *testing.T) {
 // A message that was planned for one lane is routed again and comes in another.
 func TestLaneChangesUnderWay(t *testing.T) {
 	t.Parallel()
-	for name, lanes := range map[string][2]event.Lane{
-		"a scan becomes express": {event.Bulk, event.Express},
-		"express becomes a scan": {event.Express, event.Bulk},
-		"from scan to scan":      {event.Medium, event.Bulk},
-	} {
-		for after := range 16 {
-			t.Run(fmt.Sprintf("%s after %d operations", name, after), func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t)
-				users := usersOf(0, 3*rig.BatchOwners)
-				w.see(t, users...)
-				m := w.store(t, 1, "author", users...)
-				w.plan(t, lanes[0], []int{0}, m)
-				w.emit(t, lanes[1], 0, m)
-				held := w.take(t, lanes[0], 0)
-				slow := w.start(t, held, rig.StallBefore, after)
-				for w.deliver(t, lanes[1], 0) {
-				}
-				slow.Resume(rig.None, 0)
-				require.NoError(t, slow.Err())
-				w.drain(t)
-				w.requireDelivered(t, users, m)
-				w.requireDone(t, m, len(users), 0)
-			})
-		}
+	for after := range 16 {
+		t.Run(fmt.Sprintf("after %d operations", after), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			users := usersOf(0, 3*rig.BatchOwners)
+			w.see(t, users...)
+			m := w.store(t, 1, "author", users...)
+			w.plan(t, event.Medium, []int{0}, m)
+			w.emit(t, event.Bulk, 0, m)
+			held := w.take(t, event.Medium, 0)
+			slow := w.start(t, held, rig.StallBefore, after)
+			for w.deliver(t, event.Bulk, 0) {
+			}
+			slow.Resume(rig.None, 0)
+			require.NoError(t, slow.Err())
+			w.drain(t)
+			w.requireDelivered(t, users, m)
+			w.requireDone(t, m, len(users), 0)
+		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// damage is what a batch missed because the records of one owner are damaged.
+// damage is what a pass missed because the records of one owner are damaged.
 type damage struct {
 	since time.Time // when the earliest missed message was sent
 	cause error
@@ -21,34 +21,31 @@ type damage struct {
 // isDamaged reports whether an error says that a stored record is damaged.
 func isDamaged(err error) bool { return errors.Is(err, message.ErrCorrupt) }
 
-// skipDamaged notes that a job misses an owner, whose records are damaged as cause says. The skip is counted, unless the job's record
-// counts the owner already.
-func (b *batch) skipDamaged(owner message.UserID, j *job, cause error) {
-	if j.recorded.Ahead(owner) {
-		j.counts.Skipped++
-		b.lane.skipped[skipDamaged].Inc()
-	}
+// skipDamaged notes that a job misses an owner, whose records are damaged as cause says.
+func (p *pass) skipDamaged(owner message.UserID, j *job, cause error) {
+	j.counts.Skipped++
+	p.metrics.skipped[skipDamaged].Inc()
 	sent := j.message.Sent()
-	if before, ok := b.damaged[owner]; ok && !sent.Before(before.since) {
+	if before, ok := p.damaged[owner]; ok && !sent.Before(before.since) {
 		return
 	}
-	if b.damaged == nil {
-		b.damaged = make(map[message.UserID]damage)
+	if p.damaged == nil {
+		p.damaged = make(map[message.UserID]damage)
 	}
-	b.damaged[owner] = damage{since: sent, cause: cause}
+	p.damaged[owner] = damage{since: sent, cause: cause}
 }
 
-// fileDamaged files a dead letter for each owner whom the batch missed because of damage. It runs before the batch is recorded: from then
+// fileDamaged files a dead letter for each owner whom the pass missed because of damage. It runs before the pass is recorded: from then
 // on, only the letter says that the owner missed something.
-func (b *batch) fileDamaged(ctx context.Context) error {
-	for _, owner := range slices.Sorted(maps.Keys(b.damaged)) {
-		d := b.damaged[owner]
-		filed, err := b.deliverer.bus.FileDamaged(ctx, event.NewDamaged(owner, d.since), d.cause.Error())
+func (p *pass) fileDamaged(ctx context.Context) error {
+	for _, owner := range slices.Sorted(maps.Keys(p.damaged)) {
+		d := p.damaged[owner]
+		filed, err := p.bus.FileDamaged(ctx, event.NewDamaged(owner, d.since), d.cause.Error())
 		if err != nil {
 			return fmt.Errorf("dead letter of %s: %w", owner, err)
 		}
 		if filed {
-			b.deliverer.opts.Logger.Error().Err(d.cause).Str("user", string(owner)).Time("since", d.since).Str("reason", event.ReasonDamaged).
+			p.opts.Logger.Error().Err(d.cause).Str("user", string(owner)).Time("since", d.since).Str("reason", event.ReasonDamaged).
 				Msg("records of a user are damaged: their messages are skipped, and there is a dead letter for them")
 		}
 	}

@@ -126,6 +126,7 @@ func TestLetterBeforeRecord(t *testing.T) {
 func TestHeadStartPastDamage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.opts.DirectMax = 3
 	users := w.bulk(t)
 	m := w.beside(t, 1, users[:3]...)
 	w.Damage.State(users[0])

@@ -2,15 +2,16 @@
 //
 // The files follow a message through its life cycle:
 //
-//	router.go      turns a published message into tasks, one for each partition of its audience
+//	router.go      takes published messages, delivers those with a small audience, and plans the others
+//	queue.go       the messages that a router holds
 //	audience.go    measures the audience; its size selects the lane
+//	direct.go      delivers messages to all of their recipients and ends them, or turns them into tasks, one for each partition
 //	worker.go      takes a task when a worker slot is free, and removes the tasks when their batch is done
 //	slots.go       the worker slots of a lane
 //	batch.go       processes the tasks that wait in one lane and partition together, from open to finish
 //	scan.go        selects the scans that move in a batch, and reads their audiences
 //	merge.go       merges the audiences into one ascending sequence of recipients
-//	append.go      looks up the recipients and appends the messages to their inboxes
-//	concluded.go   leaves messages alone whose plan has ended
+//	append.go      a pass: looks up the recipients and appends the messages to their inboxes
 //	resume.go      routes messages again whose fan-out has stopped
 //	headstart.go   delivers head starts of routed messages, beside the scan
 //	deadletter.go  takes tasks and events that cannot succeed out of the way
@@ -24,7 +25,7 @@
 //	append   merge the audiences; look up the recipients' states; skip dormant users; append once per inbox
 //	record   move each task's scan forward, by compare-and-set
 //	emit     emit a continuation for each task that is not done
-//	finish   mark messages as finished that are done in all partitions
+//	finish   write the endings of messages that are done in all partitions, and remove their plans
 //	remove   remove the tasks from the queue, the held task last
 //
 // The order makes a crash safe: after a crash between two steps the batch is repeated, and nothing is lost. A repeated

@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -24,6 +25,12 @@ type Stores struct {
 	Users    userstate.Store
 	Edges    follow.Store
 	Appender *bucket.Appender
+	// Round is that of progress.Ender.
+	Round func(context.Context) (int64, error)
+}
+
+func (s Stores) ender() progress.Ender {
+	return progress.Ender{Messages: s.Messages, Plans: s.Progress, Round: s.Round}
 }
 
 // Options configures fan-out.
@@ -33,10 +40,10 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 
-	// ExpressMax is the largest audience of the express lane, MediumMax that of the medium lane.
-	ExpressMax int
-	MediumMax  int
-	// ClassCache is for how many authors and topics the router remembers the size, ClassTTL for how long.
+	// DirectMax is the largest audience that the router delivers to by itself, MediumMax that of the medium lane.
+	DirectMax int
+	MediumMax int
+	// ClassCache is for how many large authors and topics the router remembers the size, ClassTTL for how long.
 	ClassCache int
 	ClassTTL   time.Duration
 
@@ -55,16 +62,15 @@ type Options struct {
 	// message, however large it is.
 	BatchTasks int
 	BatchBytes int
-	// RouteEvents bounds the events that are routed together.
+	// RouteEvents bounds the events that are fetched together.
 	RouteEvents int
-	// ExtendEvery is how often a held task is extended. It has to be well below the time after which the bus hands the
-	// task to another worker.
+	// ExtendEvery is how often a held task or event is extended. It has to be well below the time after which the bus hands it out again.
 	ExtendEvery time.Duration
 	// StuckAfter is how long no call of the store may return before a worker gives up its batch, at least 1 ms. The stores count
 	// their calls for package pulse. StuckAfter has to be well above the time that a call may take.
 	StuckAfter time.Duration
 	// MaxAttempts is how often the bus may hand out a task. A task that was handed out more often has crashed or stalled
-	// its workers, and becomes a dead letter.
+	// its workers, and becomes a dead letter. So does an event on which the code panicked so often.
 	MaxAttempts int
 
 	// ResumeAfter is how long an unfinished message may stand still before the resumer emits it again. ResumeEvery is the

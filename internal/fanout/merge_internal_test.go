@@ -21,7 +21,7 @@ func TestNamedRecipientsAreNotCopied(t *testing.T) {
 			want = append(want, user)
 		}
 	}
-	b := &batch{deliverer: &Deliverer{opts: Options{Partitions: 2}}, partition: 1}
+	b := &batch{pass: pass{opts: Options{Partitions: 2}}, partition: 1}
 	streams := b.streams([]*job{{message: message.Message{To: names}}}, names[100])
 	require.Len(t, streams, 1)
 	merger := newMerger(streams, "")

@@ -1,7 +1,6 @@
 package fanout
 
 import (
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,7 +9,6 @@ import (
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/event"
-	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -41,13 +39,43 @@ func skipReason(s userstate.State, sent time.Time) int {
 	}
 }
 
-// lane holds what a Deliverer counts for one lane, and the worker slots of the lane.
-type lane struct {
+// passMetrics holds what passes count for one lane.
+type passMetrics struct {
 	deliveries, duplicates prometheus.Counter
 	skipped                [skipReasons]prometheus.Counter
-	batches, messages      prometheus.Observer
-	finished, continued    prometheus.Counter
-	stuck                  prometheus.Counter
+	messages               prometheus.Observer
+}
+
+func newPassMetrics(registerer prometheus.Registerer, lane event.Lane) passMetrics {
+	factory, labels := promauto.With(registerer), prometheus.Labels{"lane": string(lane)}
+	skipped := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanmail_skipped_deliveries_total", ConstLabels: labels,
+		Help: "Deliveries that fan-out has left to rehydration, or to a dead letter because records of the recipient are damaged.",
+	}, []string{"reason"})
+	m := passMetrics{
+		deliveries: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_deliveries_total", Help: "Entries that fan-out has appended to inboxes.", ConstLabels: labels,
+		}),
+		duplicates: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_duplicate_deliveries_total", ConstLabels: labels,
+			Help: "Entries that fan-out was to append, and that were in their inboxes already. Head starts and their recipients do not count.",
+		}),
+		messages: factory.NewHistogram(prometheus.HistogramOpts{
+			Name: "fanmail_fanout_duration_seconds", Help: "From sending a message to its end.", ConstLabels: labels, Buckets: meter.Journeys(),
+		}),
+	}
+	for reason, word := range skipNames {
+		m.skipped[reason] = skipped.WithLabelValues(word)
+	}
+	return m
+}
+
+// lane holds what a Deliverer counts for one lane, and the worker slots of the lane.
+type lane struct {
+	passMetrics
+	batches             prometheus.Observer
+	finished, continued prometheus.Counter
+	stuck               prometheus.Counter
 
 	slots    *workerSlots
 	underWay underWay
@@ -62,53 +90,37 @@ type delivererMetrics struct {
 }
 
 func newDelivererMetrics(opts Options) delivererMetrics {
-	registerer := opts.Metrics
-	factory := promauto.With(registerer)
-	count := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"lane"}, labels...))
-	}
-	measure := func(name, help string, buckets []float64) *prometheus.HistogramVec {
-		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"lane"})
-	}
-	deliveries := count("fanmail_deliveries_total", "Entries that fan-out has appended to inboxes.")
-	duplicates := count("fanmail_duplicate_deliveries_total", "Entries that fan-out was to append, and that were in their inboxes already. Head starts and their recipients do not count.")
-	skipped := count("fanmail_skipped_deliveries_total", "Deliveries that fan-out has left to rehydration, or to a dead letter because records of the recipient are damaged.", "reason")
-	finished := count("fanmail_tasks_finished_total", "Tasks that have left the queue for good, for their scan was at its end.")
-	continued := count("fanmail_tasks_continued_total", "Tasks that were put back into the queue to be continued.")
-	stuck := count("fanmail_stuck_batches_total", "Batches that were given up, because no call of the store had returned for fanout.stuck_after.")
-	batches := measure("fanmail_batch_duration_seconds", "How long a batch took, from reading its tasks to recording them.", meter.Journeys())
-	messages := measure("fanmail_fanout_duration_seconds", "From sending a message to its end in all partitions.", meter.Journeys())
-	most := factory.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "fanmail_workers", Help: "Batches of a lane that this process works on at a time, at most.",
-	}, []string{"lane"})
-	m := delivererMetrics{
-		lanes:   make(map[event.Lane]*lane),
-		retries: newRetries(registerer, "deliver"),
-	}
+	m := delivererMetrics{lanes: make(map[event.Lane]*lane), retries: newRetries(opts.Metrics, "deliver")}
 	for _, name := range event.Lanes() {
-		label := string(name)
-		l := &lane{
-			deliveries: deliveries.WithLabelValues(label), duplicates: duplicates.WithLabelValues(label),
-			finished: finished.WithLabelValues(label), continued: continued.WithLabelValues(label),
-			stuck:   stuck.WithLabelValues(label),
-			batches: batches.WithLabelValues(label), messages: messages.WithLabelValues(label),
-			slots: newWorkerSlots(opts.Workers[name]),
-		}
-		for reason, word := range skipNames {
-			l.skipped[reason] = skipped.WithLabelValues(label, word)
-		}
-		m.lanes[name] = l
-		most.WithLabelValues(label).Set(float64(l.slots.size))
-		factory.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "fanmail_workers_busy", Help: "Batches of a lane that this process is working on.",
-			ConstLabels: prometheus.Labels{"lane": label},
-		}, func() float64 { return float64(l.slots.inUse()) })
-		factory.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "fanmail_batch_oldest_seconds", Help: "Age of the oldest batch of a lane that this process is working on, or 0.",
-			ConstLabels: prometheus.Labels{"lane": label},
-		}, func() float64 { return l.underWay.oldest(opts.Now()).Seconds() })
+		m.lanes[name] = newLane(opts, name)
 	}
 	return m
+}
+
+func newLane(opts Options, name event.Lane) *lane {
+	factory, labels := promauto.With(opts.Metrics), prometheus.Labels{"lane": string(name)}
+	count := func(name, help string) prometheus.Counter {
+		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels})
+	}
+	measure := func(name, help string, value func() float64) {
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
+	}
+	l := &lane{
+		passMetrics: newPassMetrics(opts.Metrics, name),
+		finished:    count("fanmail_tasks_finished_total", "Tasks that have left the queue for good, for their scan was at its end."),
+		continued:   count("fanmail_tasks_continued_total", "Tasks that were put back into the queue to be continued."),
+		stuck:       count("fanmail_stuck_batches_total", "Batches that were given up, because no call of the store had returned for fanout.stuck_after."),
+		batches: factory.NewHistogram(prometheus.HistogramOpts{
+			Name: "fanmail_batch_duration_seconds", Help: "How long a batch took, from reading its tasks to recording them.", ConstLabels: labels, Buckets: meter.Journeys(),
+		}),
+		slots: newWorkerSlots(opts.Workers[name]),
+	}
+	measure("fanmail_workers", "Batches of a lane that this process works on at a time, at most.", func() float64 { return float64(l.slots.size) })
+	measure("fanmail_workers_busy", "Batches of a lane that this process is working on.", func() float64 { return float64(l.slots.inUse()) })
+	measure("fanmail_batch_oldest_seconds", "Age of the oldest batch of a lane that this process is working on, or 0.", func() float64 {
+		return l.underWay.oldest(opts.Now()).Seconds()
+	})
+	return l
 }
 
 // newRetries returns the counter of the repeated attempts of a stage of fan-out.
@@ -133,9 +145,9 @@ var dropNames = [dropReasons]string{"busy", "error", "damaged", "panic"}
 
 // headStartMetrics holds what a headStarter counts.
 type headStartMetrics struct {
-	deliveries map[event.Lane]prometheus.Counter
-	wait       prometheus.Observer
-	dropped    [dropReasons]prometheus.Counter
+	lanes   map[event.Lane]*passMetrics
+	wait    prometheus.Observer
+	dropped [dropReasons]prometheus.Counter
 }
 
 func newHeadStartMetrics(registerer prometheus.Registerer) headStartMetrics {
@@ -147,13 +159,15 @@ func newHeadStartMetrics(registerer prometheus.Registerer) headStartMetrics {
 		Name: "fanmail_head_starts_dropped_total", Help: "Head starts that were dropped: their recipients wait for the scan.",
 	}, []string{"reason"})
 	m := headStartMetrics{
-		deliveries: make(map[event.Lane]prometheus.Counter),
+		lanes: make(map[event.Lane]*passMetrics),
 		wait: factory.NewHistogram(prometheus.HistogramOpts{
-			Name: "fanmail_head_start_wait_seconds", Help: "From sending a message to the append of its head start.", Buckets: meter.Journeys(),
+			Name: "fanmail_head_start_wait_seconds", Help: "From sending a message to the end of its head start.", Buckets: meter.Journeys(),
 		}),
 	}
-	for _, lane := range []event.Lane{event.Medium, event.Bulk} {
-		m.deliveries[lane] = deliveries.WithLabelValues(string(lane))
+	for _, lane := range event.Lanes() {
+		counts := newPassMetrics(nil, lane) // of which only one is registered: the scan counts the others
+		counts.deliveries = deliveries.WithLabelValues(string(lane))
+		m.lanes[lane] = &counts
 	}
 	for reason, word := range dropNames {
 		m.dropped[reason] = dropped.WithLabelValues(word)
@@ -178,19 +192,11 @@ func (b *batch) measure(began time.Time) {
 	if b.lane == nil {
 		return
 	}
-	now := b.deliverer.opts.Now()
+	now := b.opts.Now()
 	b.lane.batches.Observe(now.Sub(began).Seconds())
 	b.lane.continued.Add(float64(len(b.continuations)))
 	b.lane.finished.Add(float64(len(b.ended)))
 	b.lane.rate.Add(now, len(b.ended))
-}
-
-// measureMessage counts a message that is done in all partitions, if this batch has completed its scan in this
-// partition. If two batches complete a message at the same time, both may count it.
-func (b *batch) measureMessage(id message.ID) {
-	if slices.Contains(b.endedHere, id) {
-		b.lane.messages.Observe(b.deliverer.opts.Now().Sub(id.Time()).Seconds())
-	}
 }
 
 // FinishRate returns how many tasks of a lane this process has finished per second in the last minutes.
@@ -200,19 +206,25 @@ func (d *Deliverer) FinishRate(name event.Lane) float64 {
 
 // routerMetrics holds what a Router counts.
 type routerMetrics struct {
-	routed    map[event.Lane]prometheus.Counter
-	void      prometheus.Counter
-	retries   prometheus.Counter
-	deferrals prometheus.Counter
+	direct     *passMetrics
+	routed     map[event.Lane]prometheus.Counter
+	void       prometheus.Counter
+	retries    prometheus.Counter
+	handedOver prometheus.Counter
+	deferrals  prometheus.Counter
 }
 
 func newRouterMetrics(registerer prometheus.Registerer) routerMetrics {
 	factory := promauto.With(registerer)
 	routed := factory.NewCounterVec(prometheus.CounterOpts{
-		Name: "fanmail_routed_messages_total", Help: "Messages whose tasks were put into the queues of a lane.",
+		Name: "fanmail_routed_messages_total", Help: "Messages that the router has delivered itself (direct), or whose tasks it has put into the queues of a lane.",
 	}, []string{"lane"})
+	direct := newPassMetrics(registerer, event.Direct)
 	m := routerMetrics{
-		routed: make(map[event.Lane]prometheus.Counter),
+		direct: &direct, routed: make(map[event.Lane]prometheus.Counter),
+		handedOver: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_handed_over_messages_total", Help: "Small messages that the router could not deliver itself, and has left to the workers.",
+		}),
 		void: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_void_messages_total", Help: "Messages that were stored too late, or ahead of the store's clock, and have no recipients.",
 		}),
@@ -221,7 +233,7 @@ func newRouterMetrics(registerer prometheus.Registerer) routerMetrics {
 			Name: "fanmail_route_deferrals_total", Help: "Times that a message could not be routed, and has made way for others.",
 		}),
 	}
-	for _, name := range event.Lanes() {
+	for _, name := range append(event.Lanes(), event.Direct) {
 		m.routed[name] = routed.WithLabelValues(string(name))
 	}
 	return m

@@ -103,10 +103,10 @@ func TestRoutesAreCounted(t *testing.T) {
 		routed += len(received)
 	}
 	require.NoError(t, testutil.GatherAndCompare(measured, strings.NewReader(`
-# HELP fanmail_routed_messages_total Messages whose tasks were put into the queues of a lane.
+# HELP fanmail_routed_messages_total Messages that the router has delivered itself (direct), or whose tasks it has put into the queues of a lane.
 # TYPE fanmail_routed_messages_total counter
 fanmail_routed_messages_total{lane="bulk"} 0
-fanmail_routed_messages_total{lane="express"} 2
+fanmail_routed_messages_total{lane="direct"} 2
 fanmail_routed_messages_total{lane="medium"} 0
 `), "fanmail_routed_messages_total"))
 }

@@ -139,7 +139,7 @@ func TestDeadScanStaysDead(t *testing.T) {
 	w.publish(t, m)
 	w.drain(t)
 	require.True(t, w.scan(t, m, 0).Dead)
-	w.emit(t, event.Express, 0, m)
+	w.emit(t, event.Medium, 0, m)
 	w.publish(t, m)
 	w.drain(t)
 	w.Clock.Advance(2 * rig.ResumeAfter)

@@ -91,7 +91,6 @@ func (s *Resumer) Resume(ctx context.Context) (emitted int, err error) {
 			return emitted, fmt.Errorf("unfinished messages: %w", err)
 		}
 		var events []event.Published
-		var finished []message.Ref
 		last := len(refs) < resumePage
 		for _, ref := range refs {
 			if after = ref.ID; !ref.ID.Less(bound) {
@@ -105,8 +104,6 @@ func (s *Resumer) Resume(ctx context.Context) (emitted int, err error) {
 				})
 			case err != nil:
 				return emitted, fmt.Errorf("message %s: %w", ref.ID, err)
-			case found == finishedFanout:
-				finished = append(finished, ref)
 			case found == stuckFanout, found == overdueFanout:
 				if found == overdueFanout {
 					overdue = append(overdue, ref)
@@ -115,8 +112,11 @@ func (s *Resumer) Resume(ctx context.Context) (emitted int, err error) {
 				events = append(events, event.NewPublished(ref))
 			}
 		}
-		if err := s.emitAndFinish(ctx, events, finished); err != nil {
-			return emitted, err
+		if len(events) > 0 {
+			if err := s.bus.EmitPublished(ctx, events, true); err != nil {
+				return emitted, fmt.Errorf("emit: %w", err)
+			}
+			s.resumed.Add(float64(len(events)))
 		}
 		emitted += len(events)
 		if last {
@@ -196,10 +196,9 @@ func (q *queueAges) mayHold(emitted, oldest time.Time) bool {
 type finding int
 
 const (
-	movingFanout   finding = iota
-	stuckFanout            // it must be emitted again
-	overdueFanout          // the same, although its event or task may still be on the bus
-	finishedFanout         // it is done or over although the message is not marked as finished
+	movingFanout  finding = iota
+	stuckFanout           // it must be emitted again
+	overdueFanout         // the same, although its event or task may still be on the bus
 )
 
 // inspect returns the state of a message's fan-out. A stuck message counts as emitted when inspect returns: no other Resume
@@ -219,21 +218,14 @@ func (s *Resumer) inspect(ctx context.Context, ref message.Ref, now time.Time, q
 		if err != nil || queued && !overdue(last, now) {
 			return movingFanout, err
 		}
-		switch over, err := isOver(ctx, s.stores.Messages, ref); {
-		case over:
-			return finishedFanout, nil
-		case err != nil && !errors.Is(err, message.ErrCorrupt): // the router makes a dead letter of a damaged message
-			return movingFanout, err
-		}
 		s.emitted.Add(ref.ID, now)
 		return stuck(queued), nil
 	}
 	switch {
 	case err != nil:
 		return movingFanout, err
-	case fanout.Done():
-		return finishedFanout, nil
-	case len(openScans(fanout)) == 0 || fanout.Moved.After(now.Add(-s.opts.ResumeAfter)):
+	case len(openScans(fanout)) == 0 && !fanout.Done(), // what is left is dead
+		fanout.Moved.After(now.Add(-s.opts.ResumeAfter)):
 		return movingFanout, nil
 	}
 	queued, err := s.mayBeQueued(ctx, fanout, queues)
@@ -281,19 +273,4 @@ func openScans(f progress.Fanout) []int {
 		}
 	}
 	return open
-}
-
-func (s *Resumer) emitAndFinish(ctx context.Context, events []event.Published, finished []message.Ref) error {
-	if len(events) > 0 {
-		if err := s.bus.EmitPublished(ctx, events, true); err != nil {
-			return fmt.Errorf("emit: %w", err)
-		}
-		s.resumed.Add(float64(len(events)))
-	}
-	if len(finished) > 0 {
-		if err := s.stores.Messages.Finish(ctx, finished); err != nil {
-			return fmt.Errorf("finish: %w", err)
-		}
-	}
-	return nil
 }

@@ -62,19 +62,14 @@ func emitTasks(ctx context.Context, bus bus.Emitter, tasks []event.Task) error {
 	return err
 }
 
-// retry calls attempt until its error is not one to Retry: see repeat.
+// retry calls attempt again while its error is one to Retry. Between calls it pauses: the pauses grow exponentially up to 10 seconds. It counts the
+// repetitions. It returns nil, an error with another action, or the last error when ctx ends.
 func retry(ctx context.Context, logger zerolog.Logger, retries prometheus.Counter, what string, attempt func() error) error {
-	return repeat(ctx, logger, retries, Retry, what, attempt)
-}
-
-// repeat calls attempt again while Classify maps its error to the given action. Between calls it pauses: the pauses
-// grow exponentially up to 10 seconds. It counts the repetitions. It returns nil, an error with another action, or the
-// last error when ctx ends.
-func repeat(ctx context.Context, logger zerolog.Logger, retries prometheus.Counter, while Action, what string, attempt func() error) error {
-	pauses := newPauses()
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = 50*time.Millisecond, 10*time.Second
 	for {
 		err := attempt()
-		if Classify(err) != while || ctx.Err() != nil {
+		if Classify(err) != Retry || ctx.Err() != nil {
 			return err
 		}
 		next := pauses.NextBackOff()
@@ -84,10 +79,4 @@ func repeat(ctx context.Context, logger zerolog.Logger, retries prometheus.Count
 		}
 		startstop.Pause(ctx, next)
 	}
-}
-
-func newPauses() *backoff.ExponentialBackOff {
-	pauses := backoff.NewExponentialBackOff()
-	pauses.InitialInterval, pauses.MaxInterval = 50*time.Millisecond, 10*time.Second
-	return pauses
 }

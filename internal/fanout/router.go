@@ -2,7 +2,9 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,25 +22,26 @@ import (
 )
 
 const (
-	// routeConcurrency is how many events are routed at the same time. Routing mostly waits for the store.
+	// rounds is how many rounds of a router are under way. One of them takes only messages that name all of their recipients.
+	rounds = 4
+	// routeConcurrency is how many messages of a round are planned at the same time. Planning mostly waits for the store.
 	routeConcurrency = 16
-	// routeTries is how often a failing event is tried alone before the router hands it back. If its errors come at
-	// once, the tries take half a second.
-	routeTries = 4
-	// deferFor is how long the bus keeps an event that the router handed back. It bounds the delay after an outage.
-	deferFor = 5 * time.Second
+	// deferFor is how long the bus keeps an event whose first attempt has failed. It doubles with each further one, up to deferMost, which bounds the
+	// delay after an outage.
+	deferFor  = time.Second
+	deferMost = 30 * time.Second
 )
 
 // consumer marks the spans of work that came over the bus.
 var consumer = trace.WithSpanKind(trace.SpanKindConsumer)
 
-// Router turns published messages into tasks. It is safe for concurrent use.
+// Router delivers published messages with a small audience, and turns the others into tasks. It is safe for concurrent use.
 type Router struct {
 	stores Stores
 	bus    bus.Emitter
 	opts   Options
-	// sizes remembers how many edges lead to sources. If a source has outgrown the remembered size, only speed suffers.
-	sizes   *lru.Cache[message.Source, measuredSize]
+	// shares remembers how many edges lead to large sources. If a source has outgrown its share, only speed suffers.
+	shares  *lru.Cache[message.Source, measuredShare]
 	starter *headStarter
 	metrics routerMetrics
 	panics  *panics.Recorder
@@ -46,90 +49,94 @@ type Router struct {
 
 // NewRouter returns a Router.
 func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
-	sizes, err := lru.New[message.Source, measuredSize](opts.ClassCache)
+	shares, err := lru.New[message.Source, measuredShare](opts.ClassCache)
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
 	recorder := panics.NewRecorder(opts.Logger, opts.Metrics, "route")
 	return &Router{
-		stores: stores, bus: bus, opts: opts, sizes: sizes, starter: newHeadStarter(stores, opts, recorder),
+		stores: stores, bus: bus, opts: opts, shares: shares, starter: newHeadStarter(stores, bus, opts, recorder),
 		metrics: newRouterMetrics(opts.Metrics), panics: recorder,
 	}
 }
 
 // Run routes the events that fetch returns, until intake ends. It finishes fetched events under processing; when
-// processing ends, it hands the rest back to the bus. Run passes Options.RouteEvents to fetch as the limit.
+// processing ends, it hands the rest back to the bus. Run passes at most Options.RouteEvents to fetch as the limit.
 func (r *Router) Run(intake, processing context.Context, fetch func(ctx context.Context, limit int) ([]bus.Received, error)) {
-	var starting sync.WaitGroup
-	defer starting.Wait()
-	starting.Go(func() { startstop.Keep(intake, processing, r.panics, "head starts", r.starter.run) })
-	for intake.Err() == nil {
-		received, err := fetch(intake, r.opts.RouteEvents)
-		if err == nil {
-			if err = r.Route(processing, received); err != nil {
-				err = r.routeOneByOne(processing, received, err)
+	waiting := newMailQueue(r.opts.BatchBytes)
+	var working sync.WaitGroup
+	keep := func(what string, loop startstop.Loop) {
+		working.Go(func() { startstop.Keep(intake, processing, r.panics, what, loop) })
+	}
+	keep("head starts", r.starter.run)
+	keep("extending events", func(intake, _ context.Context) { r.extend(intake, waiting) })
+	for n := range rounds {
+		keep("rounds", func(_, processing context.Context) {
+			for round := waiting.next(n == 0); round != nil; round = waiting.next(n == 0) {
+				r.work(processing, waiting, round)
 			}
-			if err != nil {
-				r.release(received, 0)
-			}
-		}
-		if err != nil && intake.Err() == nil {
-			r.opts.Logger.Error().Err(err).Int("events", len(received)).Msg("routing published messages failed: the bus will hand them out again")
+		})
+	}
+	startstop.Keep(intake, processing, r.panics, "events", func(intake, processing context.Context) {
+		r.take(intake, processing, waiting, fetch)
+	})
+	waiting.close()
+	working.Wait()
+}
+
+// take fetches events and queues their messages, until intake ends.
+func (r *Router) take(intake, processing context.Context, waiting *mailQueue, fetch func(ctx context.Context, limit int) ([]bus.Received, error)) {
+	for room := waiting.room(intake); room > 0; room = waiting.room(intake) {
+		received, err := fetch(intake, min(room, r.opts.RouteEvents, max(1, r.opts.BatchBytes/message.MaxMemory)))
+		switch {
+		case err == nil:
+			mailings, failed := r.open(processing, received)
+			waiting.add(mailings)
+			r.handBack(processing, failed)
+		case intake.Err() == nil:
+			r.opts.Logger.Error().Err(err).Msg("taking published messages failed: trying again")
 			startstop.Pause(intake, time.Second)
 		}
 	}
 }
 
-// Route plans the fan-out of published messages, emits their tasks and acknowledges their events. It is idempotent:
-// the first plan of a message stays, and only tasks that are not done are emitted. An event on which the code panics at
-// its last attempt becomes a dead letter; before, the panic is an error.
-func (r *Router) Route(ctx context.Context, received []bus.Received) (err error) {
-	routes := make([]route, len(received))
-	defer func() { endSpans(routes, err) }()
-	defer panics.Catch(&err)
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(routeConcurrency)
-	for i, item := range received {
-		group.Go(func() (err error) {
-			defer panics.Catch(&err)
-			routes[i], err = r.plan(groupCtx, item.Delivery())
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	if err := r.dropLate(ctx, routes); err != nil {
-		return err
-	}
-	var tasks []event.Task
-	var finished []message.Ref
-	for _, route := range routes {
-		r.starter.add(route.start) // before the tasks, so that it does not wait for them; if they fail, it is repeated with them
-		tasks = append(tasks, route.tasks...)
-		finished = append(finished, route.finished...)
-	}
-	if len(tasks) > 0 {
-		if err := emitTasks(ctx, r.bus, tasks); err != nil {
-			return fmt.Errorf("emit tasks: %w", err)
+// work does one round.
+func (r *Router) work(processing context.Context, waiting *mailQueue, round []*mailing) {
+	defer waiting.done(round) // also if the code panics: the bus then hands the events out again
+	r.handBack(processing, r.round(processing, round))
+}
+
+// extend extends the held events every Options.ExtendEvery, until intake ends. It leaves events that have been held for Options.StuckAfter: their
+// round may be stuck, and another router gets them.
+func (r *Router) extend(intake context.Context, waiting *mailQueue) {
+	ticker := time.NewTicker(r.opts.ExtendEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-intake.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, l := range waiting.all(r.opts.Now().Add(-r.opts.StuckAfter)) {
+			for _, e := range l.events {
+				if err := e.Extend(); err != nil {
+					logDelivery(r.opts.Logger.Warn().Err(err), e.Delivery()).Msg("extending an event failed: the bus may hand it out again")
+				}
+			}
 		}
 	}
-	if len(finished) > 0 {
-		if err := r.stores.Messages.Finish(ctx, finished); err != nil {
-			return fmt.Errorf("finish: %w", err)
-		}
+}
+
+// Route routes events: it delivers their messages, or plans them and emits their tasks, and acknowledges the events. It is idempotent: the first
+// ending and the first plan of a message stay. It returns the errors of events that it has not acknowledged. An event that cannot succeed is a dead
+// letter then.
+func (r *Router) Route(ctx context.Context, received []bus.Received) error {
+	mailings, failed := r.open(ctx, received)
+	var all []error
+	for _, f := range append(failed, r.round(ctx, mailings)...) {
+		all = append(all, f.err)
 	}
-	for _, route := range routes {
-		if route.lane != "" {
-			r.metrics.routed[route.lane].Inc()
-		}
-	}
-	for _, item := range received {
-		if err := item.Ack(); err != nil {
-			return fmt.Errorf("acknowledge: %w", err)
-		}
-	}
-	return nil
+	return errors.Join(all...)
 }
 
 // DeliverHeadStarts delivers the head starts of the messages that were routed before, and returns how many there were. Run does the same in the
@@ -141,169 +148,198 @@ func (r *Router) DeliverHeadStarts(ctx context.Context) (n int) {
 	return n
 }
 
-// route is the result of planning one published message.
-type route struct {
-	span     tracing.Work // lasts until the tasks are emitted
-	planned  message.Ref  // set if there is a plan that is not done
-	lane     event.Lane   // empty if there is nothing to deliver
-	tasks    []event.Task
-	finished []message.Ref
-	start    headStart
+// failure is an event that was not acknowledged.
+type failure struct {
+	event bus.Received
+	err   error
 }
 
-// plan returns the route of one event. An event that cannot succeed is a dead letter when plan returns.
-func (r *Router) plan(ctx context.Context, delivery event.Delivery) (route, error) {
-	ctx, span := r.opts.Tracer.Start(tracing.Within(ctx, delivery.Trace), "route", consumer)
-	planned, err := r.planMessage(ctx, delivery)
-	planned.span = span
-	r.recordPanic(err, delivery)
-	if err = lastPanic(err, delivery, r.opts.MaxAttempts); Classify(err) != DeadLetter {
-		planned.setTrace(ctx, delivery.Trace)
-		return planned, err
-	}
-	return route{span: span}, r.deadLetter(ctx, delivery, err)
-}
-
-// deadLetter writes an event to the dead-letter stream.
-func (r *Router) deadLetter(ctx context.Context, delivery event.Delivery, cause error) error {
-	logDelivery(r.opts.Logger.Error().Err(cause), delivery).Str("reason", reason(cause)).Msg("published event is a dead letter")
-	return r.bus.DeadLetter(ctx, newDeadLetter(delivery, cause))
-}
-
-// recordPanic records the panic that an error wraps, with the event that was routed.
-func (r *Router) recordPanic(err error, delivery event.Delivery) {
-	r.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return logDelivery(line, delivery) })
-}
-
-func (r *Router) planMessage(ctx context.Context, delivery event.Delivery) (_ route, err error) {
-	defer panics.Catch(&err)
-	published, err := event.DecodePublished(delivery.Payload)
-	if err != nil {
-		return route{}, err
-	}
-	stored, err := r.stores.Messages.Get(ctx, published.Ref())
-	if err != nil {
-		return route{}, fmt.Errorf("message %s: %w", published.ID, err)
-	}
-	if stored.Void {
-		r.metrics.void.Inc()
-		return route{finished: []message.Ref{stored.Ref()}}, nil
-	}
-	audience, err := r.audience(ctx, stored.Message)
-	if err != nil {
-		return route{}, fmt.Errorf("audience of %s: %w", stored.ID, err)
-	}
-	fanout, err := r.stores.Progress.Plan(ctx, stored.ID, audience.partitions(), r.opts.Now())
-	if err != nil {
-		return route{}, fmt.Errorf("plan %s: %w", stored.ID, err)
-	}
-	if fanout.Done() {
-		return route{finished: []message.Ref{stored.Ref()}}, nil
-	}
-	planned := route{planned: stored.Ref(), lane: audience.lane, start: newHeadStart(stored.Message, audience.lane)}
-	for p, scan := range fanout.Scans {
-		if scan.Open() {
-			planned.start.open = append(planned.start.open, p)
-			planned.tasks = append(planned.tasks, event.Task{
-				Version: event.Version, ID: stored.ID, From: stored.From,
-				Lane: audience.lane, Partition: p, Recipients: audience.recipients[p],
-			})
-		}
-	}
-	return planned, nil
-}
-
-// setTrace adds the tasks to a trace: the trace of ctx or, if ctx has none, the trace of the event.
-func (r *route) setTrace(ctx context.Context, ofEvent event.Trace) {
-	taskTrace := ofEvent
-	if own := tracing.Of(ctx); own.Parent != "" {
-		taskTrace = own
-	}
-	for i := range r.tasks {
-		r.tasks[i].Trace = taskTrace
-	}
-	r.start.trace = taskTrace
-	if r.span.IsRecording() && len(r.tasks) > 0 {
-		first := r.tasks[0]
-		r.span.SetAttributes(
-			tracing.MessageID.String(first.ID.String()), tracing.From.String(string(first.From)),
-			tracing.Lane.String(string(first.Lane)), tracing.Tasks.Int(len(r.tasks)),
-		)
-	}
-}
-
-// endSpans ends the spans of routes.
-func endSpans(routes []route, err error) {
-	for _, r := range routes {
-		if r.span.Span != nil {
-			r.span.Done(err)
-		}
-	}
-}
-
-// routeOneByOne routes events one by one after routing them together failed. So one event that cannot be routed does not block the others.
-// A repetition emits few tasks twice, which matters when the bus is nearly full. After routeTries, it hands failing events back to the bus,
-// which hands out other events meanwhile. The only error is that of a ctx that has ended.
-func (r *Router) routeOneByOne(ctx context.Context, received []bus.Received, cause error) error {
-	r.metrics.retries.Inc()
-	r.recordPanic(cause, received[0].Delivery())
-	logDelivery(r.opts.Logger.Warn().Err(cause), received[0].Delivery()).Int("events", len(received)).
-		Msg("published messages could not be routed together: routing them one by one")
-	pauses := newPauses()
-	for try := 1; ; try++ {
-		received, cause = r.routeEach(ctx, received)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case len(received) == 0:
-			return nil
-		case try == routeTries:
-			logDelivery(r.opts.Logger.Error().Err(cause), received[0].Delivery()).Int("events", len(received)).Stringer("again_in", deferFor).
-				Msg("published messages cannot be routed now: routing other messages first")
-			r.metrics.deferrals.Add(float64(len(received)))
-			r.release(received, deferFor)
-			return nil
-		}
-		startstop.Pause(ctx, pauses.NextBackOff())
-	}
-}
-
-// routeEach routes events one by one. It returns the events that failed, and the error of the first of them. If the
-// task stream is full, it waits for room: the other events need room too.
-func (r *Router) routeEach(ctx context.Context, received []bus.Received) (failed []bus.Received, cause error) {
-	for i, item := range received {
-		err := repeat(ctx, r.opts.Logger, r.metrics.retries, Continue, "route", func() error { return r.Route(ctx, received[i:i+1]) })
-		r.recordPanic(err, item.Delivery())
-		if last := lastPanic(err, item.Delivery(), r.opts.MaxAttempts); Classify(last) == DeadLetter {
-			err = r.giveUp(ctx, item, last)
-		}
-		if err == nil {
+// open reads the messages of events. It acknowledges the events of messages that are over.
+func (r *Router) open(ctx context.Context, received []bus.Received) (mailings []*mailing, failed []failure) {
+	var refs []message.Ref
+	for _, item := range received {
+		published, err := event.DecodePublished(item.Delivery().Payload)
+		if err != nil {
+			failed = r.fail(ctx, failed, []bus.Received{item}, err)
 			continue
 		}
-		r.metrics.retries.Inc()
-		if cause == nil {
-			cause = err
+		l := &mailing{events: []bus.Received{item}, taken: r.opts.Now()}
+		l.message.ID, l.message.From = published.ID, published.From
+		if at := slices.Index(refs, published.Ref()); at >= 0 {
+			mailings[at].events = append(mailings[at].events, item)
+			continue
 		}
-		failed = append(failed, item)
+		refs, mailings = append(refs, published.Ref()), append(mailings, l)
 	}
-	return failed, cause
+	if len(mailings) == 0 {
+		return nil, failed
+	}
+	found, endings, err := r.read(ctx, refs)
+	if err != nil && len(mailings) > 1 && ctx.Err() == nil { // one of them may be to blame
+		var open []*mailing
+		for _, l := range mailings {
+			alone, failedAlone := r.open(ctx, l.events)
+			open, failed = append(open, alone...), append(failed, failedAlone...)
+		}
+		return open, failed
+	}
+	open := mailings[:0]
+	for i, l := range mailings {
+		cause := err
+		if cause == nil {
+			cause = errors.Join(found[i].Err, endings[i].Err)
+		}
+		switch {
+		case cause != nil:
+			failed = r.fail(ctx, failed, l.events, cause)
+		case endings[i].Over():
+			r.acknowledge(l)
+		default:
+			l.message, l.void = found[i].Stored.Message, found[i].Stored.Void
+			open = append(open, l)
+		}
+	}
+	return open, failed
 }
 
-// giveUp makes an event a dead letter that was planned, but on which the code panics afterwards.
-func (r *Router) giveUp(ctx context.Context, item bus.Received, cause error) (err error) {
-	defer panics.Catch(&err)
-	if err := r.deadLetter(ctx, item.Delivery(), cause); err != nil {
+// read reads messages and how they have ended. It looks at the ending once, and before everything else: a message that ends meanwhile is
+// delivered once more, which changes nothing.
+func (r *Router) read(ctx context.Context, refs []message.Ref) (found []message.Found, endings []message.Ending, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		defer panics.Catch(&err)
+		found, err = r.stores.Messages.GetMany(ctx, refs)
 		return err
+	})
+	group.Go(func() (err error) {
+		defer panics.Catch(&err)
+		endings, err = r.stores.Messages.Endings(ctx, refs)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return nil, nil, fmt.Errorf("read %d messages: %w", len(refs), err)
 	}
-	return item.Ack()
+	return found, endings, nil
 }
 
-// release hands events back to the bus, which hands them out again after the given time.
-func (r *Router) release(received []bus.Received, after time.Duration) {
-	for _, item := range received {
-		if err := item.Release(after); err != nil {
-			logDelivery(r.opts.Logger.Warn().Err(err), item.Delivery()).Msg("handing published events back failed: the bus hands them out again later")
-			return
+// round delivers the direct messages of a round, plans the others, and acknowledges both.
+func (r *Router) round(ctx context.Context, mailings []*mailing) (failed []failure) {
+	failures := make([]error, len(mailings))
+	for _, l := range mailings {
+		r.startSpan(ctx, l)
+	}
+	r.each(ctx, mailings, failures, func(ctx context.Context, l *mailing) (err error) {
+		if l.void {
+			r.metrics.void.Inc()
+			l.audience = audience{lane: event.Direct}
+			return nil
+		}
+		l.audience, err = r.audience(ctx, l.message)
+		return err
+	})
+	var direct []*mailing
+	for i, l := range mailings {
+		if failures[i] == nil && l.audience.lane == event.Direct {
+			direct = append(direct, l)
+		}
+	}
+	r.deliverAll(ctx, direct)
+	r.each(ctx, mailings, failures, func(ctx context.Context, l *mailing) error {
+		if l.audience.lane == event.Direct {
+			return nil
+		}
+		return r.plan(ctx, l)
+	})
+	for i, l := range mailings {
+		l.endSpan(failures[i])
+		if failures[i] != nil {
+			failed = r.fail(ctx, failed, l.events, failures[i])
+			continue
+		}
+		r.metrics.routed[l.audience.lane].Inc()
+		r.acknowledge(l)
+	}
+	return failed
+}
+
+func (r *Router) startSpan(ctx context.Context, l *mailing) {
+	l.trace = l.events[0].Delivery().Trace
+	ctx, l.span = r.opts.Tracer.Start(tracing.Within(ctx, l.trace), "route", consumer)
+	if own := tracing.Of(ctx); own.Parent != "" {
+		l.trace = own
+	}
+}
+
+func (l *mailing) endSpan(err error) {
+	if l.span.IsRecording() {
+		l.span.SetAttributes(
+			tracing.MessageID.String(l.message.ID.String()), tracing.From.String(string(l.message.From)), tracing.Lane.String(string(l.audience.lane)),
+		)
+	}
+	l.span.Done(err)
+}
+
+// each calls do for the messages that have not failed, some at the same time, and notes their failures.
+func (r *Router) each(ctx context.Context, mailings []*mailing, failures []error, do func(context.Context, *mailing) error) {
+	var group errgroup.Group
+	group.SetLimit(routeConcurrency)
+	for i, l := range mailings {
+		if failures[i] != nil {
+			continue
+		}
+		group.Go(func() error {
+			failures[i] = panics.Do(func() error { return do(trace.ContextWithSpan(ctx, l.span.Span), l) })
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// acknowledge removes the events of a message from the bus. If an acknowledgement is lost, the bus hands the event out again, which is harmless.
+func (r *Router) acknowledge(l *mailing) {
+	for _, e := range l.events {
+		if err := e.Ack(); err != nil {
+			logDelivery(r.opts.Logger.Warn().Err(err), e.Delivery()).Msg("acknowledging a published event failed: the bus will hand it out again")
+		}
+	}
+}
+
+// fail makes events dead letters if they cannot succeed. It adds the others to those that have failed.
+func (r *Router) fail(ctx context.Context, failed []failure, events []bus.Received, cause error) []failure {
+	for _, e := range events {
+		delivery := e.Delivery()
+		r.panics.Record(cause, func(line *zerolog.Event) *zerolog.Event { return logDelivery(line, delivery) })
+		last := lastPanic(cause, delivery, r.opts.MaxAttempts)
+		if Classify(last) != DeadLetter {
+			failed = append(failed, failure{e, cause})
+			continue
+		}
+		logDelivery(r.opts.Logger.Error().Err(last), delivery).Str("reason", reason(last)).Msg("published event is a dead letter")
+		err := panics.Do(func() error { return r.bus.DeadLetter(ctx, newDeadLetter(delivery, last)) })
+		if err == nil {
+			err = e.Ack()
+		}
+		if err != nil {
+			failed = append(failed, failure{e, errors.Join(cause, err)})
+		}
+	}
+	return failed
+}
+
+// handBack hands events back to the bus, for the longer the more often they have failed. So they make way for others.
+func (r *Router) handBack(ctx context.Context, failed []failure) {
+	for _, f := range failed {
+		delivery, again := f.event.Delivery(), time.Duration(0)
+		if ctx.Err() == nil { // otherwise another process takes over
+			if again = deferFor; Classify(f.err) != Continue { // a full task stream has room again when a batch ends
+				again = min(deferFor<<min(delivery.Attempts-1, 10), deferMost)
+			}
+			r.metrics.deferrals.Inc()
+			logDelivery(r.opts.Logger.Error().Err(f.err), delivery).Stringer("again_in", again).
+				Msg("a published message cannot be routed now: routing other messages first")
+		}
+		if err := f.event.Release(again); err != nil {
+			logDelivery(r.opts.Logger.Warn().Err(err), delivery).Msg("handing a published event back failed: the bus hands it out again later")
 		}
 	}
 }

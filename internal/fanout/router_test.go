@@ -14,6 +14,7 @@ import (
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
@@ -27,14 +28,14 @@ func TestRouterChoosesTheLane(t *testing.T) {
 		lane          event.Lane
 		partitions    []int
 	}{
-		"one named":                              {to: p0[:1], lane: event.Express, partitions: []int{0}},
-		"as many named as express takes":         {to: []message.UserID{p0[0], p1[0]}, lane: event.Express, partitions: []int{0, 1}},
-		"more named than express takes":          {to: p0[:3], lane: event.Medium, partitions: []int{0}},
+		"one named":                              {to: p0[:1], lane: event.Direct},
+		"as many named as direct takes":          {to: []message.UserID{p0[0], p1[0]}, lane: event.Direct},
+		"more named than direct takes":           {to: p0[:3], lane: event.Medium, partitions: []int{0}},
 		"as many named as medium takes":          {to: p1[:6], lane: event.Medium, partitions: []int{1}},
 		"more named than medium takes":           {to: append(p0[:4:4], p1[:3]...), lane: event.Bulk, partitions: []int{0, 1}},
-		"few followers":                          {followers: p1[:2], toFollowers: true, lane: event.Express, partitions: []int{1}},
-		"few followers and named, some the same": {to: p1[:1], followers: p1[:1], toFollowers: true, lane: event.Express, partitions: []int{1}},
-		"more followers than express takes":      {followers: p1[:3], toFollowers: true, lane: event.Medium, partitions: []int{0, 1}},
+		"few followers":                          {followers: p1[:2], toFollowers: true, lane: event.Direct},
+		"few followers and named, some the same": {to: p1[:1], followers: p1[:1], toFollowers: true, lane: event.Direct},
+		"more followers than direct takes":       {followers: p1[:3], toFollowers: true, lane: event.Medium, partitions: []int{0, 1}},
 		"too many with those who are named":      {to: p0[:1], followers: p1[:2], toFollowers: true, lane: event.Medium, partitions: []int{0, 1}},
 		"more followers than medium takes":       {followers: p0, toFollowers: true, lane: event.Bulk, partitions: []int{0, 1}},
 	} {
@@ -51,26 +52,38 @@ func TestRouterChoosesTheLane(t *testing.T) {
 			m = w.insert(t, m)
 			w.publish(t, m)
 			w.routeAll(t, w.router())
-			tasks := w.tasks(t)
 			var partitions []int
-			var recipients []message.UserID
-			for _, task := range tasks {
+			for _, task := range w.tasks(t) {
 				require.Equal(t, test.lane, task.Lane)
 				partitions = append(partitions, task.Partition)
-				recipients = append(recipients, task.Recipients...)
 			}
 			require.ElementsMatch(t, test.partitions, partitions)
-			if test.lane == event.Express {
-				require.Subset(t, append(slices.Clip(test.to), test.followers...), recipients)
-				require.Len(t, recipients, max(len(test.to), len(test.followers)))
-			} else {
-				require.Empty(t, recipients, "the tasks of a scan are positions")
-			}
 			f, err := w.Progress.Get(t.Context(), m.ID)
+			if test.lane == event.Direct {
+				require.ErrorIs(t, err, progress.ErrNotFound)
+				w.requireDone(t, m, 0, max(len(test.to), len(test.followers)))
+				return
+			}
 			require.NoError(t, err)
 			require.Len(t, f.Scans, len(test.partitions))
 		})
 	}
+}
+
+// An edge that has ended counts for the class of a message: otherwise it could hide a follower who is beyond the limit.
+func TestEndedEdgesCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	users := usersOf(0, 4)
+	w.see(t, users...)
+	w.follow(t, "author", users...)
+	require.NoError(t, w.Edges.Unfollow(t.Context(), follow.Pair{Follower: users[0], Followee: "author"}, rig.Epoch))
+	m := w.store(t, 1, "author")
+	w.publish(t, m)
+	w.drain(t)
+	w.requireDone(t, m, 3, 0)
+	w.requireDelivered(t, users[1:], m)
+	require.Empty(t, w.inbox(t, users[0]))
 }
 
 func TestRouterFinishesAtOnce(t *testing.T) {
@@ -263,10 +276,14 @@ func TestRouterRemembersTheLane(t *testing.T) {
 		return actor
 	}
 	p0, p1 := usersOf(0, 8), usersOf(1, 8)
-	w.follow(t, "author", p1[:3]...)
-	require.Contains(t, route(w.store(t, 1, "author")).Trace(), "Followers")
+	w.follow(t, "author", append(p1[:3:3], usersOf(0, 20)[17:]...)...)
+	trace := route(w.store(t, 1, "author")).Trace()
+	require.Contains(t, trace, "Audience")
+	require.Contains(t, trace, "Followers")
 	w.follow(t, "author", p0...)
-	require.NotContains(t, route(w.store(t, 2, "author")).Trace(), "Followers")
+	trace = route(w.store(t, 2, "author")).Trace()
+	require.NotContains(t, trace, "Audience")
+	require.NotContains(t, trace, "Followers")
 	w.Clock.Advance(w.opts.ClassTTL)
 	require.Contains(t, route(w.store(t, 3, "author")).Trace(), "Followers")
 	tasks := w.tasks(t)
@@ -343,7 +360,7 @@ func TestResumerLeavesWhatWaits(t *testing.T) {
 				require.InDelta(t, i+1, overdue(), 0)
 			}
 			later := w.Clock.Now().Add(2 * rig.Slack)
-			queues.published, queues.tasks = later, map[string]time.Time{"express 0": later, "medium 0": later, "bulk 0": later}
+			queues.published, queues.tasks = later, map[string]time.Time{"medium 0": later, "bulk 0": later}
 			w.Clock.Advance(rig.ResumeAfter + time.Second)
 			require.Equal(t, 1, sweep(), "all that waits came later")
 			require.InDelta(t, 2, overdue(), 0)
@@ -370,5 +387,5 @@ func TestResumerAsksForOpenScansOnly(t *testing.T) {
 	swept, err := w.resumer().Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, swept)
-	require.Equal(t, map[string]int{"published": 1, "express 0": 1, "medium 0": 1, "bulk 0": 1}, queues.asked)
+	require.Equal(t, map[string]int{"published": 1, "medium 0": 1, "bulk 0": 1}, queues.asked)
 }

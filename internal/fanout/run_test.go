@@ -33,8 +33,8 @@ func (w *world) blockingTake(ctx context.Context, lane event.Lane, p int) (bus.H
 // away is a store that does not answer.
 type away struct{ message.Store }
 
-func (away) Get(context.Context, message.Ref) (message.Stored, error) {
-	return message.Stored{}, errors.New("the store is away")
+func (away) GetMany(context.Context, []message.Ref) ([]message.Found, error) {
+	return nil, errors.New("the store is away")
 }
 
 // Events that a router has no more time for are handed back: another one gets them at once, not after the lease.
@@ -73,11 +73,12 @@ type without struct {
 	id *atomic.Pointer[message.ID]
 }
 
-func (s without) Get(ctx context.Context, ref message.Ref) (message.Stored, error) {
-	if id := s.id.Load(); id != nil && *id == ref.ID {
-		return message.Stored{}, errors.New("this one cannot be read")
+func (s without) GetMany(ctx context.Context, refs []message.Ref) ([]message.Found, error) {
+	id := s.id.Load()
+	if id != nil && slices.ContainsFunc(refs, func(ref message.Ref) bool { return *id == ref.ID }) {
+		return nil, errors.New("this one cannot be read")
 	}
-	return s.Store.Get(ctx, ref)
+	return s.Store.GetMany(ctx, refs)
 }
 
 // An event that cannot be routed stands in nobody's way, neither of those that are fetched with it nor of those behind it. It is not

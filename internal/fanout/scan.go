@@ -19,8 +19,8 @@ const (
 // advance delivers the next part of the audiences to their recipients, and moves the scans of the jobs past it. The
 // worker took the tasks and read their records before advance reads the audience. So the range that a scan starts in
 // includes every user who began to follow before the message was stored.
-func (b *batch) advance(ctx context.Context, jobs []*job) error {
-	moving, from, bound := b.selectMoving(jobs)
+func (b *batch) advance(ctx context.Context) error {
+	moving, from, bound := b.selectMoving()
 	if len(moving) == 0 {
 		return nil
 	}
@@ -47,14 +47,14 @@ func (b *batch) advance(ctx context.Context, jobs []*job) error {
 // All scans are usually at one position. After a crash they can be at several. Then the scans at the lowest position
 // move up to the next position, until all are one group again. Scans that have not begun join the lowest. So a scan
 // waits for at most one round.
-func (b *batch) selectMoving(jobs []*job) (moving []*job, from, bound message.UserID) {
+func (b *batch) selectMoving() (moving []*job, from, bound message.UserID) {
 	joined := false
-	for _, j := range jobs {
+	for _, j := range b.jobs {
 		if j.recorded.Joined && (!joined || j.recorded.At < from) {
 			joined, from = true, j.recorded.At
 		}
 	}
-	for _, j := range jobs {
+	for _, j := range b.jobs {
 		if !j.recorded.Joined || j.recorded.At == from {
 			moving = append(moving, j)
 			continue
@@ -71,6 +71,14 @@ func (b *batch) selectMoving(jobs []*job) (moving []*job, from, bound message.Us
 type recipient struct {
 	user message.UserID
 	edge follow.Edge
+}
+
+func recipientsOf(users []message.UserID) []recipient {
+	all := make([]recipient, len(users))
+	for i, user := range users {
+		all[i].user = user
+	}
+	return all
 }
 
 // stream reads one audience in ascending order, for all jobs that go to it.
@@ -114,7 +122,7 @@ func (b *batch) listStream(j *job, users []message.UserID, after message.UserID)
 		}
 		page = page[:0] // the stream has passed all of its recipients
 		for ; at < len(users) && len(page) < limit; at++ {
-			if partition.Of(users[at], b.deliverer.opts.Partitions) == b.partition {
+			if partition.Of(users[at], b.opts.Partitions) == b.partition {
 				page = append(page, recipient{user: users[at]})
 			}
 		}
@@ -144,7 +152,7 @@ func (b *batch) streams(jobs []*job, after message.UserID) []*stream {
 	}
 	// A page has at most as many recipients as a batch appends to. To read a few recipients in order, a store may have
 	// to search all that follow.
-	maxPage := b.deliverer.opts.BatchOwners
+	maxPage := b.opts.BatchOwners
 	for _, s := range bySource {
 		s.maxPage, s.page = maxPage, min(maxPage, max(smallestPage, maxPage/len(bySource)))
 	}
@@ -153,7 +161,7 @@ func (b *batch) streams(jobs []*job, after message.UserID) []*stream {
 
 func (b *batch) followers(source message.Source) func(context.Context, message.UserID, int) ([]recipient, error) {
 	return func(ctx context.Context, after message.UserID, limit int) ([]recipient, error) {
-		edges, err := b.deliverer.stores.Edges.Followers(ctx, source, b.partition, after, limit)
+		edges, err := b.stores.Edges.Followers(ctx, source, b.partition, after, limit)
 		if err != nil {
 			return nil, err
 		}

@@ -223,10 +223,10 @@ func (d *Deliverer) deliverHeld(ctx context.Context, held *hold) (err error) {
 		}
 		tasks = append(tasks, waiting...)
 	}
-	ctx, span := d.startSpan(ctx, "deliver", tasks)
+	ctx, span := d.opts.startSpan(ctx, "deliver", func() []event.Trace { return tracesOf(tasks) })
 	defer func() { span.Done(err) }()
 	if span.IsRecording() {
-		span.SetAttributes(tracing.Tasks.Int(len(tasks)))
+		span.SetAttributes(tracing.Subject.String(first.Subject), tracing.Tasks.Int(len(tasks)))
 	}
 	var postponed map[uint64]bool
 	err = d.retry(held, first.Subject, func() (err error) {
@@ -357,20 +357,20 @@ func (d *Deliverer) requeue(ctx context.Context, delivery event.Delivery) error 
 	return nil
 }
 
-// startSpan starts the span of tasks or head starts that are processed together. A single one continues its trace.
+// startSpan starts the span of work for several tasks or messages. If it is for a single one, it continues the trace of that one.
 // The span of several starts a trace that links to theirs.
-func (d *Deliverer) startSpan(ctx context.Context, name string, deliveries []event.Delivery) (context.Context, tracing.Work) {
-	if !d.opts.Tracer.On() {
-		return d.opts.Tracer.Start(ctx, "")
+func (o Options) startSpan(ctx context.Context, name string, of func() []event.Trace) (context.Context, tracing.Work) {
+	if !o.Tracer.On() {
+		return o.Tracer.Start(ctx, "")
 	}
+	ctx, start := tracing.Together(ctx, of())
+	return o.Tracer.Start(ctx, name, append(start, consumer)...)
+}
+
+func tracesOf(deliveries []event.Delivery) []event.Trace {
 	traces := make([]event.Trace, len(deliveries))
 	for i, delivery := range deliveries {
 		traces[i] = delivery.Trace
 	}
-	ctx, start := tracing.Together(ctx, traces)
-	ctx, span := d.opts.Tracer.Start(ctx, name, append(start, consumer)...)
-	if span.IsRecording() {
-		span.SetAttributes(tracing.Subject.String(deliveries[0].Subject))
-	}
-	return ctx, span
+	return traces
 }

@@ -207,6 +207,15 @@ func (s *Edges) Followers(ctx context.Context, followee message.Source, partitio
 	return edges, nil
 }
 
+// Audience implements follow.Store. It asks for no order, because DocumentDB would then read all edges before it applies the limit.
+func (s *Edges) Audience(ctx context.Context, followees []message.Source, limit int) ([]follow.Edge, error) {
+	if limit <= 0 || len(followees) == 0 {
+		return nil, nil
+	}
+	records, err := s.find(ctx, bson.D{{Key: fieldFollowee, Value: in(followees)}}, inOneReply(limit))
+	return edgesOf(records), err
+}
+
 // Following implements follow.Store. A list from the beginning, from the first topic or from the first author, first completes the pending edges of the follower. That
 // query asks every shard, by an index that is nearly always empty.
 //
@@ -232,10 +241,15 @@ func (s *Edges) Following(ctx context.Context, follower message.UserID, after me
 	return edgesOf(records), err
 }
 
-// inOrder returns options that limit a query and sort it by a field. They ask for as few replies as possible.
+// inOrder returns options that limit a query and sort it by a field.
 func inOrder(field string, limit int) *options.FindOptionsBuilder {
+	return inOneReply(limit).SetSort(ascending(field))
+}
+
+// inOneReply returns options that limit a query and ask for as few replies as possible.
+func inOneReply(limit int) *options.FindOptionsBuilder {
 	const largestBatch = 10_000
-	return options.Find().SetSort(ascending(field)).SetLimit(int64(limit)).SetBatchSize(int32(min(limit, largestBatch))) //nolint:gosec // it is bounded
+	return options.Find().SetLimit(int64(limit)).SetBatchSize(int32(min(limit, largestBatch))) //nolint:gosec // it is bounded
 }
 
 func edgesOf(records []edgeRecord) []follow.Edge {

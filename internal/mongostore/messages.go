@@ -295,16 +295,3 @@ func (s *Messages) AnyAfter(ctx context.Context, after message.ID) (bool, error)
 	}
 	return len(found) == message.AnyAfterLooks, nil
 }
-
-// Finish implements message.Store.
-func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
-	writes := make([]write, len(refs))
-	for i, ref := range refs {
-		writes[i] = write{
-			key: string(ref.ID[:]), filter: refFilter(ref),
-			update: operator("$unset", bson.D{{Key: fieldUnfinished, Value: ""}}),
-		}
-	}
-	_, err := s.c.bulk(ctx, "finish messages", writes)
-	return err
-}

@@ -57,7 +57,6 @@ fanmail_bus_connected 0
 # TYPE fanmail_dead_letters_total counter
 fanmail_dead_letters_total{work="bulk"} 0
 fanmail_dead_letters_total{work="damaged"} 0
-fanmail_dead_letters_total{work="express"} 0
 fanmail_dead_letters_total{work="login"} 1
 fanmail_dead_letters_total{work="medium"} 0
 fanmail_dead_letters_total{work="published"} 0

@@ -12,10 +12,10 @@ import (
 // BenchmarkRoundTrip sends a single task through an idle bus: emit, take, done.
 func BenchmarkRoundTrip(b *testing.B) {
 	bus := newBus(b, natsbus.Options{})
-	one := tasks(event.Express, 0, 0, 1)
+	one := tasks(event.Medium, 0, 0, 1)
 	for b.Loop() {
 		require.NoError(b, bus.EmitTasks(b.Context(), one))
-		held, err := bus.Take(b.Context(), event.Express, 0)
+		held, err := bus.Take(b.Context(), event.Medium, 0)
 		require.NoError(b, err)
 		require.NoError(b, held.Done(b.Context()))
 	}

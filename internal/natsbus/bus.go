@@ -28,8 +28,7 @@ const (
 	// DefaultPublishedBytes holds more than a million events of some 200 bytes: an hour at 300 messages a
 	// second without any router.
 	DefaultPublishedBytes = 256 << 20
-	// DefaultFanoutBytes holds millions of tasks without recipients, or some ten thousand messages in the
-	// express lane with a thousand recipients each and long user ids.
+	// DefaultFanoutBytes holds millions of tasks.
 	DefaultFanoutBytes = 1 << 30
 	// DefaultLoginBytes holds more than a million logins, so all users can log in at once while no rehydrator runs.
 	DefaultLoginBytes = 256 << 20

@@ -18,15 +18,15 @@ const (
 	// duplicateWindow is how long a message id suppresses repeats. It is longer than a publisher's retries take. A longer
 	// window would cost memory, because the server keeps every id in it.
 	duplicateWindow = 2 * time.Minute
-	// routerAckPending is the largest number of published events that all routers together hold. It also bounds the events that
-	// are repeated when a router dies.
-	routerAckPending = 512
+	// routerAckPending is the largest number of published events that all routers together hold. It is enough for 64 routers. Events that were
+	// handed back count until the server hands them out again, and enough of them would stop all routers.
+	routerAckPending = 65_536
 	// rehydratorAckPending is the largest number of logins that all rehydrators together hold. It is enough for many rehydrators
 	// with more than a hundred logins each.
 	rehydratorAckPending = 2048
 	// maxLoginBytes is the largest size of a login. Logins come from other systems, and a malformed login has to fit into a dead letter.
 	maxLoginBytes = 64 << 10
-	// declareConcurrency bounds the concurrent requests, because there are up to 3 × 256 consumers to declare.
+	// declareConcurrency bounds the concurrent requests, because there are up to 2 × 256 consumers to declare.
 	declareConcurrency = 16
 )
 

@@ -54,7 +54,7 @@ func declared(t *testing.T, js jetstream.JetStream) string {
 		}
 		require.NoError(t, consumers.Err())
 		for _, name := range []string{
-			"router", "rehydrator", "express-0", "express-1", "medium-0", "medium-1", "bulk-0", "bulk-1",
+			"router", "rehydrator", "medium-0", "medium-1", "bulk-0", "bulk-1",
 		} {
 			if config, ok := byName[name]; ok {
 				one.Consumers = append(one.Consumers, config)

@@ -43,23 +43,13 @@ func (b *Bus) EmitTasks(ctx context.Context, tasks []event.Task) error {
 		if err := b.checkPlace(t.Lane, t.Partition); err != nil {
 			return err
 		}
-		msg, err := taskMsg(t)
-		if err == nil && !b.fits(msg) && t.Lane == event.Express {
-			b.complaints.Info().Stringer("message_id", t.ID).Str("from", string(t.From)).Int("partition", t.Partition).Int("bytes", msg.Size()).
-				Msg("a task is larger than max_payload of the NATS server: the medium lane scans for its recipients")
-			msg, err = taskMsg(t.Scanning())
-		}
+		data, err := t.Encode()
 		if err != nil {
 			return fmt.Errorf("natsbus: encode task of message %s: %w", t.ID, err)
 		}
-		msgs[i] = msg
+		msgs[i] = newMsg(taskSubject(t.Lane, t.Partition), data, t.Trace)
 	}
 	return classify(ctx, "emit tasks", b.emit(ctx, msgs))
-}
-
-func taskMsg(t event.Task) (*nats.Msg, error) {
-	data, err := t.Encode()
-	return newMsg(taskSubject(t.Lane, t.Partition), data, t.Trace), err
 }
 
 // fits reports whether the server accepts a message of this size. Another server may have another limit, so every call asks for that

@@ -76,12 +76,12 @@ func TestDeadLetterIsFiledBySubject(t *testing.T) {
 	stream, err := admin(t, server).Stream(t.Context(), natsbus.DeadLetterStream)
 	require.NoError(t, err)
 	for from, to := range map[string]string{
-		"fanmail.v1.published":        "fanmail.v1.dlq.published",
-		"fanmail.v1.login":            "fanmail.v1.dlq.login",
-		"fanmail.v1.fanout.express.3": "fanmail.v1.dlq.express",
-		"fanmail.v1.fanout.bulk.0":    "fanmail.v1.dlq.bulk",
-		"fanmail.v1.fanout.slow.0":    "fanmail.v1.dlq.unknown",
-		"":                            "fanmail.v1.dlq.unknown",
+		"fanmail.v1.published":       "fanmail.v1.dlq.published",
+		"fanmail.v1.login":           "fanmail.v1.dlq.login",
+		"fanmail.v1.fanout.medium.3": "fanmail.v1.dlq.medium",
+		"fanmail.v1.fanout.bulk.0":   "fanmail.v1.dlq.bulk",
+		"fanmail.v1.fanout.slow.0":   "fanmail.v1.dlq.unknown",
+		"":                           "fanmail.v1.dlq.unknown",
 	} {
 		t.Run("from "+from, func(t *testing.T) {
 			t.Parallel()

@@ -66,6 +66,9 @@ func (r *received) Delivery() event.Delivery { return r.delivery }
 // Ack implements bus.Received.
 func (r *received) Ack() error { return r.acknowledge(ackDone) }
 
+// Extend implements bus.Received.
+func (r *received) Extend() error { return r.acknowledge(ackExtend) }
+
 // Release implements bus.Received. Until the server hands the event out again, it counts as handed out. If the message to
 // the server is lost, the server hands the event out again when its lease has ended.
 func (r *received) Release(after time.Duration) error {

@@ -85,6 +85,9 @@ const pastSlots = 0xff
 // placeLen is the length of the bucket and the slot at the end of an entry's key.
 const placeLen = 4 + 1
 
+// partitionLen is the length of an encoded partition.
+const partitionLen = 2
+
 func appendPartition(b []byte, partition int) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(partition)) //nolint:gosec // there are at most 256 partitions
 }
@@ -155,10 +158,14 @@ func appendUser(b []byte, partition int, user message.UserID) []byte {
 	return append(appendPartition(append(b, byte(spaceUsers)), partition), user...)
 }
 
-// followersPrefix returns the prefix of a user's followers in one partition.
+// audiencePrefix returns the prefix of the edges to a followee. The partition and the follower come behind it.
+func audiencePrefix(followee message.Source) []byte {
+	return append(append([]byte{byte(spaceFollowers)}, followee...), terminator)
+}
+
+// followersPrefix returns the prefix of the edges to a followee from one partition.
 func followersPrefix(followee message.Source, partition int) []byte {
-	b := append(append([]byte{byte(spaceFollowers)}, followee...), terminator)
-	return appendPartition(b, partition)
+	return appendPartition(audiencePrefix(followee), partition)
 }
 
 // followingPrefix returns the prefix of the edges from a follower.

@@ -355,19 +355,3 @@ func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) 
 	}
 	return refs, it.Error()
 }
-
-// Finish implements message.Store.
-func (s *Messages) Finish(ctx context.Context, refs []message.Ref) (err error) {
-	call, err := s.db.begin(ctx, "messages.finish")
-	if err != nil {
-		return err
-	}
-	defer call.end(ctx, &err)
-	batch := s.db.engine.NewBatch()
-	for _, ref := range refs {
-		if err := batch.Delete(idKey(spacePending, ref.ID), nil); err != nil {
-			return err
-		}
-	}
-	return s.db.apply(batch)
-}

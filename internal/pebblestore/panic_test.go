@@ -42,7 +42,6 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		},
 		"get":      func(ctx context.Context) error { return first(db.Messages().Get(ctx, ref)) },
 		"get many": func(ctx context.Context) error { return first(db.Messages().GetMany(ctx, []message.Ref{ref})) },
-		"finish":   func(ctx context.Context) error { return db.Messages().Finish(ctx, []message.Ref{ref}) },
 		"unfinished": func(ctx context.Context) error {
 			return first(db.Messages().Unfinished(ctx, message.ID{}, 9))
 		},

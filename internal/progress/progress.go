@@ -96,13 +96,6 @@ func (s Scan) Advance(end message.UserID, toEnd bool, batch Counts) Scan {
 	return s
 }
 
-// Finish returns the scan after a batch that handled every recipient ahead of it.
-func (s Scan) Finish(batch Counts) Scan {
-	s = s.add(batch)
-	s.Joined, s.At, s.Done = true, s.Start, true
-	return s
-}
-
 // Same reports whether two records agree in everything but their counts. Store.Step compares records by Same.
 func (s Scan) Same(other Scan) bool {
 	return s.Joined == other.Joined && s.Start == other.Start && s.At == other.At && s.Done == other.Done && s.Dead == other.Dead &&

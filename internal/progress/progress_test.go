@@ -51,20 +51,6 @@ func TestScanAdvance(t *testing.T) {
 	}
 }
 
-func TestScanFinish(t *testing.T) {
-	t.Parallel()
-	for name, scan := range map[string]progress.Scan{
-		"not joined": {},
-		"joined":     progress.Scan{}.Join("m"),
-		"wrapped":    progress.Scan{}.Join("m").Advance("", true, progress.Counts{}),
-	} {
-		got := scan.Finish(progress.Counts{Delivered: 3, Skipped: 2})
-		require.Equal(t, progress.Scan{Joined: true, Start: scan.Start, At: scan.Start, Delivered: 3, Skipped: 2, Done: true}, got, name)
-		require.False(t, got.Ahead("a"), name)
-		require.False(t, got.Ahead("m"), name)
-	}
-}
-
 func TestScanSame(t *testing.T) {
 	t.Parallel()
 	base := progress.Scan{Joined: true, Start: "c", At: "m"}

@@ -15,7 +15,7 @@ import (
 type State string
 
 const (
-	// StatePending is a message that the fan-out has not planned yet.
+	// StatePending is a message that has no ending and no plan.
 	StatePending State = "pending"
 	// StateRunning is a message that is being fanned out.
 	StateRunning State = "running"
@@ -68,9 +68,7 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	case errors.Is(err, progress.ErrNotFound):
 	case err != nil:
 		return Status{}, err
-	case fanout.Done():
-		status.State = StateDone
-	default:
+	default: // also if all scans are done: another attempt may write the ending first, with other counts
 		status.State = StateRunning
 	}
 	outcome := fanout.Outcome()

@@ -265,6 +265,8 @@ func (r received) Ack() error {
 	return nil
 }
 
+func (received) Extend() error { return nil }
+
 func (r received) Release(time.Duration) error {
 	if r.released != nil {
 		*r.released++

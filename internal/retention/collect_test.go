@@ -72,7 +72,7 @@ func (w *collected) void(t *testing.T, age time.Duration) message.Ref {
 	stamps, err := w.Messages.Insert(t.Context(), []message.Message{m}, message.Timing{Slack: time.Minute, Tolerance: time.Minute})
 	require.NoError(t, err)
 	require.True(t, stamps[0].Void)
-	require.NoError(t, w.Messages.Finish(t.Context(), []message.Ref{m.Ref()}))
+	require.NoError(t, w.Messages.Conclude(t.Context(), []message.Ending{{Ref: m.Ref()}}))
 	return m.Ref()
 }
 
@@ -86,13 +86,10 @@ func TestMessagesAreRemovedThatNobodyNeeds(t *testing.T) {
 		"older than it must be kept": w.ended(t, kept+time.Millisecond, 0),
 	}
 	unfinished := message.Ref{From: "author", ID: w.store(t, old)}
-	finished := message.Ref{From: "author", ID: w.store(t, old)}
-	require.NoError(t, w.Messages.Finish(t.Context(), []message.Ref{finished}))
 	stays := map[string]message.Ref{
 		"ended during the round":       w.ended(t, old, 3),
 		"younger than it must be kept": w.ended(t, kept, 2),
 		"not delivered":                unfinished,
-		"whose counts are not its own": finished,
 	}
 	w.keysUntil = w.Clock.Now().Add(time.Millisecond)
 	w.walker.CollectNow(t.Context(), w.round(day))

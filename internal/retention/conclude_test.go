@@ -93,7 +93,7 @@ func (w planWorld) planned(t *testing.T) []message.ID {
 }
 
 var (
-	doneScan    = progress.Scan{}.Finish(progress.Counts{Delivered: 5, Skipped: 2})
+	doneScan    = progress.Scan{Joined: true, Done: true, Delivered: 5, Skipped: 2}
 	openScan    = progress.Scan{}.Join("m").Advance("x", false, progress.Counts{Delivered: 3})
 	deadScan    = progress.Scan{Delivered: 1, Dead: true}
 	givenUpScan = deadScan.GiveUp()

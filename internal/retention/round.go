@@ -69,6 +69,14 @@ func Target(ctx context.Context, store Store) (message.ID, error) {
 	return later(r.LowWater, r.Target), nil
 }
 
+// Number returns a function that reads the number of the present round.
+func Number(store Store) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (int64, error) {
+		r, err := store.Load(ctx)
+		return r.Number, err
+	}
+}
+
 // due reports whether a process should walk now: a round is under way that no process walks, or the next one is due. A time that is later
 // than any process can have set it was set by a clock that was ahead.
 func (r Round) due(now time.Time, every, tolerance time.Duration) bool {

@@ -54,6 +54,7 @@ func (s edgeSuite) run(t *testing.T) {
 	t.Run("DropSpans/leaves the other spans and the newest", s.dropSpans)
 	t.Run("Follow and Unfollow/by many keep the spans in order", s.followAndUnfollowConcurrently)
 	t.Run("Followers/ascend above after up to limit in one partition", s.followers)
+	t.Run("Audience/has every edge to any followee up to limit", s.audience)
 	t.Run("Following/ascends above after up to limit", s.following)
 	t.Run("Ended/finds those that had ended by a time", s.endedEdges)
 	t.Run("Remove/of edges that have not changed", s.removeEdges)
@@ -346,6 +347,47 @@ func (s edgeSuite) followers(t *testing.T) {
 			got = append(got, e.Follower)
 		}
 		require.Equal(t, test.want, got, test.name)
+	}
+}
+
+func (s edgeSuite) audience(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	news := message.ParseTopic("news").Source()
+	var all []follow.Edge
+	for p := range min(h.Partitions, 3) {
+		for i, user := range inPartition(p, h.Partitions, 3) {
+			for n, followee := range []message.Source{"star", news, "another"}[:1+i] {
+				h.follow(t, epoch, pair(user, followee))
+				e := edge(pair(user, followee), follow.Span{Since: epoch})
+				if n == i && p == 0 { // ended edges count
+					require.NoError(t, h.Store.Unfollow(t.Context(), pair(user, followee), epoch.Add(time.Hour)))
+					e.Spans[0].Until = epoch.Add(time.Hour)
+				}
+				all = append(all, e)
+			}
+		}
+	}
+	h.follow(t, epoch, pair("ann", "sta"), pair("ann", "stars"), pair("star", "ann"), pair("ann", message.ParseTopic("news/sport").Source()))
+	of := func(followees ...message.Source) (want []follow.Edge) {
+		for _, e := range all {
+			if slices.Contains(followees, e.Followee) {
+				want = append(want, e)
+			}
+		}
+		return want
+	}
+	for _, followees := range [][]message.Source{{"star"}, {news, "another"}, {news, "another", "nobody", "star"}, {"nobody"}, nil} {
+		want := of(followees...)
+		for _, limit := range []int{0, 1, len(want) - 1, len(want), len(want) + 1, 1000} {
+			got, err := h.Store.Audience(t.Context(), followees, limit)
+			require.NoError(t, err)
+			require.Len(t, got, max(0, min(limit, len(want))), "%q up to %d", followees, limit)
+			require.Subset(t, want, got)
+			if limit >= len(want) {
+				require.ElementsMatch(t, want, got)
+			}
+		}
 	}
 }
 

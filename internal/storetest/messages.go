@@ -67,8 +67,6 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("Naming/in both orders up to limit", s.namingInOrder)
 	t.Run("Naming/keeps users apart", s.namingKeepsUsersApart)
 	t.Run("Unfinished/ascends above after up to limit", s.unfinished)
-	t.Run("Finish/takes messages out of Unfinished only", s.finish)
-	t.Run("Finish/then Insert again leaves it finished", s.finishThenInsert)
 	t.Run("Conclude/records the ending and finishes", s.conclude)
 	t.Run("Conclude/again changes nothing", s.concludeAgain)
 	t.Run("Conclude/of an unknown message changes nothing", s.concludeUnknown)
@@ -343,38 +341,6 @@ func (s messageSuite) unfinished(t *testing.T) {
 		require.NoError(t, err, b.name)
 		require.Equal(t, refs(froms, b.want...), append([]message.Ref{}, got...), b.name)
 	}
-}
-
-func (s messageSuite) finish(t *testing.T) {
-	t.Parallel()
-	h := s.insertSeries(t)
-	for range 2 {
-		unknown := message.Ref{From: "ann", ID: messagetest.ID(2)}
-		require.NoError(t, h.Messages.Finish(t.Context(), append(refs(froms, 7, 1), unknown)))
-		got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
-		require.NoError(t, err)
-		require.Equal(t, refs(froms, 3, 5, 9), got)
-	}
-	_, err := h.Messages.Get(t.Context(), message.Ref{ID: messagetest.ID(2)})
-	require.ErrorIs(t, err, message.ErrNotFound, "finishing creates nothing")
-	require.Equal(t, series(3, 7), ids(h.toFollowers(t, "ann")), "a finished message is still there")
-	_, err = h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(2, "ann")}, messagetest.AnyTime)
-	require.NoError(t, err)
-	got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
-	require.NoError(t, err)
-	require.Equal(t, messagetest.ID(2), got[0].ID, "a message finished before it was stored is unfinished")
-	require.NoError(t, h.Messages.Finish(t.Context(), nil))
-}
-
-func (s messageSuite) finishThenInsert(t *testing.T) {
-	t.Parallel()
-	h := s.insertSeries(t)
-	require.NoError(t, h.Messages.Finish(t.Context(), refs(froms, 7)))
-	_, err := h.Messages.Insert(t.Context(), []message.Message{messagetest.Message(7, froms[7])}, messagetest.AnyTime)
-	require.NoError(t, err)
-	got, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
-	require.NoError(t, err)
-	require.Equal(t, refs(froms, 1, 3, 5, 9), got)
 }
 
 func (s messageSuite) reopenKeepsMessages(t *testing.T) {

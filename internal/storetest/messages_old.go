@@ -23,7 +23,7 @@ func (s messageSuite) oldest(t *testing.T) {
 		require.NoError(t, err)
 		all = append(all, message.Old{Ref: m.Ref(), Stamp: stored.Stamp, Unfinished: n != 2})
 	}
-	require.NoError(t, h.Messages.Finish(t.Context(), []message.Ref{all[2].Ref}))
+	require.NoError(t, h.Messages.Conclude(t.Context(), []message.Ending{{Ref: all[2].Ref}}))
 	for _, test := range []struct {
 		after, upTo message.ID
 		limit       int

@@ -39,7 +39,7 @@ func (s progressSuite) stepGivenUp(t *testing.T) {
 	f := h.get(t, id(1))
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: dead.GiveUp()}, Moved: later(3)}, f)
 	require.False(t, f.Done())
-	require.True(t, h.step(t, later(4), progress.Move{ID: id(1), To: progress.Scan{}.Finish(progress.Counts{Delivered: 2})})[0].Applied)
+	require.True(t, h.step(t, later(4), progress.Move{ID: id(1), To: progress.Scan{Joined: true, Done: true, Delivered: 2}})[0].Applied)
 	f = h.get(t, id(1))
 	require.True(t, f.Done())
 	require.Equal(t, message.Ending{Delivered: 5, Skipped: 1, GivenUp: 1}, f.Outcome())

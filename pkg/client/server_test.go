@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
-	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -131,28 +129,15 @@ func (p directBus) EmitPublished(ctx context.Context, events []event.Published, 
 		if _, err := p.appender.Append(ctx, appends); err != nil {
 			return err
 		}
-		if err := p.record(ctx, e.ID, len(appends), len(m.To)-len(appends)); err != nil {
+		if err := p.record(ctx, e.Ref(), len(appends), len(m.To)-len(appends)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p directBus) record(ctx context.Context, id message.ID, delivered, skipped int) error {
-	plan, err := p.db.Progress().Plan(ctx, id, []int{0}, epoch)
-	if err != nil {
-		return err
-	}
-	scan := plan.Scans[0]
-	if scan.Done {
-		return nil // a repeated event
-	}
-	counts := progress.Counts{Delivered: int64(delivered), Skipped: int64(skipped)}
-	stepped, err := p.db.Progress().Step(ctx, []progress.Move{{ID: id, From: scan, To: scan.Finish(counts)}}, epoch)
-	if err == nil && !stepped[0].Applied {
-		err = fmt.Errorf("progress of %s was not recorded", id)
-	}
-	return err
+func (p directBus) record(ctx context.Context, ref message.Ref, delivered, skipped int) error {
+	return p.db.Messages().Conclude(ctx, []message.Ending{{Ref: ref, Delivered: int64(delivered), Skipped: int64(skipped)}})
 }
 
 // newClient returns a client of the real handlers of roles that run apart.

@@ -94,11 +94,11 @@ func essence(payload []byte) []byte {
 	var err error
 	switch {
 	case check(ref) == nil && work.Lane != "" && work.Partition >= 0:
-		task := Task{Version: Version, ID: ref.ID, From: ref.From, Lane: Medium, Partition: work.Partition}
+		lane := Medium
 		if work.Lane == Bulk {
-			task.Lane = Bulk
+			lane = Bulk
 		}
-		data, err = task.Encode()
+		data, err = Task{Version: Version, ID: ref.ID, From: ref.From, Lane: lane, Partition: work.Partition}.Encode()
 	case check(ref) == nil && work.Lane == "":
 		data, err = NewPublished(ref).Encode()
 	case checkUser(work.User) == nil:

@@ -34,8 +34,8 @@ var ErrNewer = fmt.Errorf("%w: sent by a newer program", ErrMalformed)
 type Lane string
 
 const (
-	// Express is for small audiences: a task contains its recipients.
-	Express Lane = "express"
+	// Direct is for small audiences. The router delivers to them, so there are no tasks.
+	Direct Lane = "direct"
 	// Medium is for audiences that are scanned, and small enough to finish quickly.
 	Medium Lane = "medium"
 	// Bulk is for all larger audiences.
@@ -43,7 +43,7 @@ const (
 )
 
 // Lanes returns all lanes, fastest first.
-func Lanes() []Lane { return []Lane{Express, Medium, Bulk} }
+func Lanes() []Lane { return []Lane{Medium, Bulk} }
 
 // Published announces that a message is stored. The routers start its fan-out.
 type Published struct {
@@ -70,22 +70,12 @@ type Task struct {
 	From      message.UserID `json:"from"`
 	Lane      Lane           `json:"lane"`
 	Partition int            `json:"partition"`
-	// Recipients is the whole audience in this partition, ascending and without repeats. Only tasks in the express lane have it.
-	Recipients []message.UserID `json:"recipients,omitempty"`
 	// Trace travels in headers, not in the payload. A continuation has the trace of the task that it continues.
 	Trace Trace `json:"-"`
 }
 
 // Ref returns the message's Ref.
 func (t Task) Ref() message.Ref { return message.Ref{From: t.From, ID: t.ID} }
-
-// Scanning returns the task that finds its recipients by a scan. That of an express task is in the medium lane.
-func (t Task) Scanning() Task {
-	if t.Lane == Express {
-		t.Lane, t.Recipients = Medium, nil
-	}
-	return t
-}
 
 // Login announces that a user has opened their inbox. A login service or another system outside Fanmail sends it. {"user":"ann"} is
 // a complete login: without a version it has version 1.
@@ -155,9 +145,6 @@ func DecodeTask(data []byte) (Task, error) {
 		return Task{}, err
 	}
 	if err := checkPlace(t.Lane, t.Partition); err != nil {
-		return Task{}, err
-	}
-	if err := checkRecipients(t.Recipients); err != nil {
 		return Task{}, err
 	}
 	return t, nil
@@ -254,15 +241,6 @@ func checkPlace(lane Lane, partition int) error {
 	}
 	if partition < 0 {
 		return fmt.Errorf("%w: partition is %d", ErrMalformed, partition)
-	}
-	return nil
-}
-
-func checkRecipients(recipients []message.UserID) error {
-	for i, user := range recipients {
-		if user.Validate("recipients") != nil || i > 0 && recipients[i-1] >= user {
-			return fmt.Errorf("%w: recipients are not ascending user ids", ErrMalformed)
-		}
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 
 var ref = message.Ref{From: "ann", ID: messagetest.ID(7)}
 
-func task(lane event.Lane, recipients ...message.UserID) event.Task {
-	return event.Task{Version: event.Version, ID: ref.ID, From: ref.From, Lane: lane, Partition: 11, Recipients: recipients}
+func task(lane event.Lane) event.Task {
+	return event.Task{Version: event.Version, ID: ref.ID, From: ref.From, Lane: lane, Partition: 11}
 }
 
 var viewed = event.NewViewed([]message.UserID{"ann", "名前"})
@@ -30,7 +30,6 @@ var goldens = []struct {
 	back  func([]byte) (any, error)
 }{
 	{"published.golden.json", event.NewPublished(ref), func(b []byte) (any, error) { return event.DecodePublished(b) }},
-	{"task-express.golden.json", task(event.Express, "bob", "名前"), func(b []byte) (any, error) { return event.DecodeTask(b) }},
 	{"task-medium.golden.json", task(event.Medium), func(b []byte) (any, error) { return event.DecodeTask(b) }},
 	{"task-bulk.golden.json", task(event.Bulk), func(b []byte) (any, error) { return event.DecodeTask(b) }},
 	{"login.golden.json", event.Login{User: "名前"}, func(b []byte) (any, error) { return event.DecodeLogin(b) }},
@@ -68,7 +67,7 @@ func TestRefs(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, ref, event.NewPublished(ref).Ref())
 	require.Equal(t, ref, task(event.Bulk).Ref())
-	require.Equal(t, []event.Lane{event.Express, event.Medium, event.Bulk}, event.Lanes())
+	require.Equal(t, []event.Lane{event.Medium, event.Bulk}, event.Lanes())
 }
 
 // field returns an encoded event with one field replaced, or removed if the value is empty.
@@ -148,14 +147,11 @@ func TestDecodeTaskRefuses(t *testing.T) {
 		{"an unknown lane", "lane", `"fast"`},
 		{"a partition below zero", "partition", "-1"},
 		{"a partition that is not a number", "partition", "1.5"},
-		{"recipients out of order", "recipients", `["zoe","bob"]`},
-		{"a recipient twice", "recipients", `["bob","bob"]`},
-		{"a recipient that is not a user id", "recipients", `["a/b"]`},
-		{"an empty recipient", "recipients", `[""]`},
+		{"the lane without tasks", "lane", `"direct"`},
 	}...) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := event.DecodeTask(field(t, task(event.Express, "bob"), test.field, test.value))
+			got, err := event.DecodeTask(field(t, task(event.Bulk), test.field, test.value))
 			require.ErrorIs(t, err, event.ErrMalformed)
 			require.Zero(t, got)
 		})
@@ -314,9 +310,6 @@ func FuzzDecodeTask(f *testing.F) {
 		require.NoError(t, err)
 		again, err := event.DecodeTask(encoded)
 		require.NoError(t, err)
-		if len(task.Recipients) == 0 {
-			task.Recipients = nil // an empty list is left out
-		}
 		require.Equal(t, task, again)
 	})
 }
@@ -329,7 +322,6 @@ func TestShorten(t *testing.T) {
 		return data
 	}
 	for name, test := range map[string]struct{ payload, want []byte }{
-		"an express task":   {encode(task(event.Express, "bob", "zoe")), encode(task(event.Medium))},
 		"a bulk task":       {encode(task(event.Bulk)), encode(task(event.Bulk))},
 		"a newer task":      {[]byte(`{"v":2,"id":"` + ref.ID.String() + `","from":"` + string(ref.From) + `","lane":"vast","partition":11,"to":{}}`), encode(task(event.Medium))},
 		"a published event": {append(encode(event.NewPublished(ref)), ' '), encode(event.NewPublished(ref))},

@@ -240,6 +240,10 @@ type Store interface {
 	// follower, at most limit. It also returns edges that have ended.
 	Followers(ctx context.Context, followee message.Source, partition int, after message.UserID, limit int) ([]Edge, error)
 
+	// Audience returns edges to any of the followees, of followers of all partitions, in no order, at most limit. It also returns edges that
+	// have ended. A follower with edges to several of the followees has each of them in it.
+	Audience(ctx context.Context, followees []message.Source, limit int) ([]Edge, error)
+
 	// Following returns edges from follower, to followees above after, ascending by followee, at most limit: first those to topics, then
 	// those to authors. It also returns edges that have ended.
 	Following(ctx context.Context, follower message.UserID, after message.Source, limit int) ([]Edge, error)

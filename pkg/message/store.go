@@ -94,10 +94,6 @@ type Store interface {
 	// The refs have to name the authors.
 	Remove(ctx context.Context, refs []Ref) error
 
-	// Finish records that all deliveries of these messages are done. It is idempotent, and skips messages that are not stored.
-	// It need not survive a crash, because the resumer finishes an unfinished message again if its deliveries are done.
-	Finish(ctx context.Context, refs []Ref) error
-
 	// Endings returns how the fan-outs of messages ended, in the order of refs. With an empty Ref.From it searches by id alone. A sharded store then
 	// asks every shard. A damaged record has its error in Ending.Err, so it does not fail the others.
 	Endings(ctx context.Context, refs []Ref) ([]Ending, error)

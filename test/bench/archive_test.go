@@ -47,16 +47,17 @@ func (a *archive) publish(b *testing.B, messages int, author func(n int) message
 	refs := make([]message.Ref, 0, messages)
 	for first := 0; first < messages; first += together {
 		batch := make([]message.Message, min(together, messages-first))
+		endings := make([]message.Ending, 0, len(batch))
 		for i := range batch {
 			sent = sent.Add(distance)
 			id, err := ids.Next()
 			require.NoError(b, err)
 			batch[i] = message.Message{ID: id, From: author(first + i), Audience: message.AudienceFollowers, Body: body}
-			refs = append(refs, batch[i].Ref())
+			refs, endings = append(refs, batch[i].Ref()), append(endings, message.Ending{Ref: batch[i].Ref()})
 		}
 		_, err := a.messages.Insert(b.Context(), batch, messagetest.AnyTime)
 		require.NoError(b, err)
-		require.NoError(b, a.messages.Finish(b.Context(), refs[first:]))
+		require.NoError(b, a.messages.Conclude(b.Context(), endings))
 	}
 	return refs
 }

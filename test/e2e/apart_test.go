@@ -23,7 +23,7 @@ func TestRolesApart(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t, 50*time.Minute)
 	database := testenv.StartMongoDB(t)
-	w := newWorld(ctx, t, embedded, impatient(map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
+	w := newWorld(ctx, t, embedded, impatient(map[string]string{"fanout.direct_max": "20", "fanout.batch_owners": "40"}))
 	w.on = apart
 	w.site.Clocks, w.checking = earlyClock, checkingWrongClocks
 	w.site.Provoked = append(w.site.Provoked, bus.ErrUnavailable)

@@ -71,7 +71,7 @@ func testClockIsSet(t *testing.T, on store, limit int) {
 	ctx := bounded(t, 5*time.Minute)
 	w := newWorld(ctx, t, on, impatient(map[string]string{
 		"rehydrate.limit": strconv.Itoa(limit), "rehydrate.page": "5", "rehydrate.lease": "2s", "rehydrate.reap_every": "500ms",
-		"fanout.express_max": "20", "fanout.batch_owners": "40", "mongodb.timeout": "3s",
+		"fanout.direct_max": "20", "fanout.batch_owners": "40", "mongodb.timeout": "3s",
 	}))
 	for _, offsets := range on.offsets() {
 		w.site.Clocks = append(w.site.Clocks, clockText(offsets))

@@ -50,14 +50,14 @@ func TestFailpoints(t *testing.T) {
 				{"remove", "after", "3"},
 				{"ack-task", "before", "9"},
 				{"ack-task", "after", "9"},
-				{"finish", "before", "9"},
-				{"finish", "after", "9"},
+				{"conclude", "before", "9"},
+				{"conclude", "after", "9"},
 			}
 			for i, test := range sample(on, tests) {
 				t.Run(test.when+" "+test.at, func(t *testing.T) {
 					t.Parallel()
 					ctx := bounded(t, 2*time.Minute)
-					w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.express_max": "5", "fanout.batch_owners": "8", "fanout.batch_tasks": "8", "partitions": "4"}))
+					w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.direct_max": "5", "fanout.batch_owners": "8", "fanout.batch_tasks": "8", "partitions": "4"}))
 					if on == embedded && i%everyRace == 0 {
 						w.detectRaces()
 					}

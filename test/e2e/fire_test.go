@@ -130,7 +130,7 @@ func TestUnderFire(t *testing.T) {
 	ctx := bounded(t, 15*time.Minute)
 	listen := "127.0.0.1:" + testenv.FreePort(t)
 	w := newWorld(ctx, t, embedded, impatient(map[string]string{
-		"fanout.express_max": "20", "fanout.batch_owners": "400", "nats.listen": listen,
+		"fanout.direct_max": "20", "fanout.batch_owners": "400", "nats.listen": listen,
 	}))
 	w.detectRaces()
 	w.site.Settings["nats.ack_wait"] = lease.String()

@@ -24,7 +24,7 @@ func TestKillNine(t *testing.T) {
 				kills = 4 // each kill takes far longer
 			}
 			ctx := bounded(t, 8*time.Minute)
-			w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.express_max": "20", "fanout.batch_owners": "40"}))
+			w := newWorld(ctx, t, on, impatient(map[string]string{"fanout.direct_max": "20", "fanout.batch_owners": "40"}))
 			server := w.start(ctx)
 			w.mixedTrace(ctx)
 			w.fanmail(ctx, "import", "users", w.users)

@@ -35,7 +35,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 	ctx := bounded(t, 10*time.Minute)
 	w := newWorld(ctx, t, apart, map[string]string{
-		"partitions": "4", "fanout.express_max": "20", "fanout.medium_max": "80", "fanout.batch_owners": "20", // so that scans need several batches
+		"partitions": "4", "fanout.direct_max": "20", "fanout.medium_max": "80", "fanout.batch_owners": "20", // so that scans need several batches
 		"nats.ack_wait": heldFor.String(),
 		"drain_delay":   "10s", // longer than a probe on a busy machine needs to notice that a process is stopping
 	})

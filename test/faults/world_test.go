@@ -47,7 +47,7 @@ func newWorld(t *testing.T, settings map[string]string) *world {
 		// The timeout is longer than most outages in the tests, so requests wait instead of failing.
 		"mongodb.timeout": "30s",
 		// Work in small steps, so that more work can be interrupted. Find unfinished work soon.
-		"partitions": "4", "fanout.express_max": "10", "fanout.batch_owners": "20", "rehydrate.page": "20", "rehydrate.limit": "0",
+		"partitions": "4", "fanout.direct_max": "10", "fanout.batch_owners": "20", "rehydrate.page": "20", "rehydrate.limit": "0",
 		"nats.ack_wait": "3s", "fanout.resume_after": "20s", "fanout.resume_every": "2s", "rehydrate.lease": "3s", "rehydrate.reap_every": "500ms",
 	}
 	maps.Copy(all, settings)

@@ -20,7 +20,6 @@ const (
 	pointContinue      = "emit-continuation" // the task is emitted that goes on with a scan
 	pointRemove        = "remove"            // the tasks of a batch are removed, but for the one that is held
 	pointAckTask       = "ack-task"          // the held task is acknowledged
-	pointFinish        = "finish"            // a message is recorded as done
 
 	pointArrive     = "arrive"    // somebody who was dormant is marked
 	pointBound      = "bound"     // it is decided what is left to a gap
@@ -40,7 +39,7 @@ const (
 
 var points = []string{
 	pointStore, pointEmitPublished, pointPlan, pointEmitTasks, pointAckPublished,
-	pointAppend, pointRecord, pointContinue, pointRemove, pointAckTask, pointFinish,
+	pointAppend, pointRecord, pointContinue, pointRemove, pointAckTask,
 	pointArrive, pointBound, pointRebuild, pointSettle, pointSweep, pointRehydrated,
 	pointRaise, pointEmpty, pointWalk, pointConclude, pointRemovePlans, pointRemoveMessages, pointRemoveEdges,
 }

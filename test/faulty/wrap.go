@@ -44,10 +44,6 @@ func (m messages) Insert(ctx context.Context, all []message.Message, timing mess
 	return stamps, err
 }
 
-func (m messages) Finish(ctx context.Context, refs []message.Ref) error {
-	return m.failpoint.pass(pointFinish, len(refs), func(n int) error { return m.Store.Finish(ctx, refs[:n]) })
-}
-
 type inbox struct {
 	bucket.Store
 	users     *users

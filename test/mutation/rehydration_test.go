@@ -83,7 +83,7 @@ func rehydrating() []mutation {
 				{fanoutAppendGo, "		return nil, fmt.Errorf(\"look up users: %w\", err)\n	}\n", `		return nil, fmt.Errorf("look up users: %w", err)
 	}
 	for i, owner := range c.owners {
-		known, _ := remembered.LoadOrStore(fmt.Sprintf("%p %s", b.deliverer, owner), looked[i])
+		known, _ := remembered.LoadOrStore(fmt.Sprintf("%p %s", p.stores.Users, owner), looked[i])
 		looked[i] = known.(userstate.Looked)
 	}
 `},

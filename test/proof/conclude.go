@@ -1,27 +1,31 @@
 package main
 
-// concluding models how the plan of a message ends: its final counts move into the message, the plan is removed, and later the message.
-// Routers, workers, collectors and operators stall between any two steps, and crash. An audience has two partitions with a recipient each,
-// so a scan takes one step.
+// concluding models how a message ends. A router delivers it directly, or plans it for workers; both may happen, and each writes an ending of its
+// own, of which the first stays. Then the plan is removed, and later the message. Routers, workers, collectors and operators stall between any two
+// steps, and crash. An audience has two recipients, each in a partition of its own, so a scan takes one step.
 type concluding struct {
 	mutation mutation
 
 	repeats  int8 // how often an event or a task is repeated
+	losses   int8 // how often one is lost
 	crashes  int8
+	failures int8 // how often a recipient cannot be reached
 	deaths   int8 // how many tasks become dead letters
 	twins    bool // each has two
 	sweeps   int8
 	removals int8 // how many times the message may be removed
-	readers  int8
 }
 
 // concluded is a state of concluding.
 type concluded struct {
 	stored, unfinished, final bool
 	counts                    results // what the message says, once final
+	first                     results // what it said first
+
+	// decided are the results that some pass had for each recipient. A recipient who is delivered to has the message from then on.
+	decided [2]decisions
 
 	plan  bool
-	late  bool // it was made after the message was final
 	scans results
 
 	events  int8
@@ -32,15 +36,11 @@ type concluded struct {
 	worker     scanningTask
 	collectors [2]collecting
 	operator   operating
-	reader     asking
 
-	truth results // what the scans were when all had ended; open before
-	wrong string
-
-	repeats, crashes, deaths, sweeps, removals, readers int8 // left
+	repeats, losses, crashes, failures, deaths, sweeps, removals int8 // left
 }
 
-// results are how far the scans are.
+// results are how far the scans are, or a direct pass is.
 type results [2]scanResult
 
 type scanResult int8
@@ -51,34 +51,44 @@ const (
 	scanDelivered
 	scanSkipped
 	scanGivenUp
+	scanFailed // of a direct pass only
 )
 
-func (r scanResult) ended() bool { return r >= scanDelivered }
+func (r scanResult) ended() bool { return r >= scanDelivered && r <= scanGivenUp }
 
 func (r results) ended() bool { return r[0].ended() && r[1].ended() }
+
+// decisions has a bit for each scanResult.
+type decisions uint8
+
+func (d decisions) with(r scanResult) decisions { return d | 1<<r }
+
+func (d decisions) has(r scanResult) bool { return d&(1<<r) != 0 }
 
 // routing is a router with an event.
 type routing struct {
 	phase routerPhase
-	final bool // what the message said when it was read first
-	late  bool // the plan that it got was made after the message was final
-	scans results
+	pass  results // of a direct delivery
 }
 
 type routerPhase uint8
 
 const (
 	routerFree routerPhase = iota
+	routerClasses
+	routerDelivers
+	routerConcludes
 	routerPlans
-	routerChecks
-	routerRemoves
 	routerEmits
+	routerEndsPlan
+	routerRemoves
 )
 
 // scanningTask is a worker with a task.
 type scanningTask struct {
 	phase     workerPhase
 	partition int8
+	scans     results // when all have ended
 }
 
 type workerPhase uint8
@@ -87,7 +97,9 @@ const (
 	workerFree workerPhase = iota
 	workerReads
 	workerDelivers
-	workerWithoutPlan
+	workerLooks
+	workerConcludes
+	workerRemoves
 )
 
 // collecting is a collector with the plan that it has read.
@@ -118,40 +130,37 @@ const (
 	operatorEmits
 	operatorDrops
 	operatorGivesUp
-)
-
-// asking asks for the status of the message.
-type asking struct {
-	phase   readerPhase
-	done    bool // it was done when the reader began
-	planned bool
-	scans   results
-	final   bool
-	counts  results
-}
-
-type readerPhase uint8
-
-const (
-	readerFree readerPhase = iota
-	readerAsks
-	readerAnswers
+	operatorTells
 )
 
 func (m *concluding) initial() []concluded {
 	return []concluded{{
 		stored: true, unfinished: true, events: 1,
-		repeats: m.repeats, crashes: m.crashes, deaths: m.deaths, sweeps: m.sweeps, removals: m.removals, readers: m.readers,
+		repeats: m.repeats, losses: m.losses, crashes: m.crashes, failures: m.failures, deaths: m.deaths, sweeps: m.sweeps, removals: m.removals,
 	}}
 }
 
-func (m *concluding) next(s concluded, do func(event, concluded)) {
-	yield := func(e event, t concluded) {
-		if t.plan && !t.late && t.scans.ended() && !t.truth.ended() {
-			t.truth = t.scans
-		}
-		do(e, t)
+func (m *concluding) next(s concluded, yield func(event, concluded)) {
+	m.bus(s, yield)
+	for i := range s.routers {
+		m.route(s, int8(i), yield)
 	}
+	m.work(s, yield)
+	for i := range s.collectors {
+		m.collect(s, int8(i), yield)
+	}
+	m.operate(s, yield)
+	m.sweep(s, yield)
+	if s.removals > 0 && s.stored && (s.final || m.mutation == removedUnconcluded && s.plan && s.scans.ended()) {
+		t := s
+		t.removals--
+		t.stored, t.unfinished = false, false
+		yield(happened("the message is removed"), t)
+	}
+}
+
+// bus repeats events and tasks, and loses them.
+func (m *concluding) bus(s concluded, yield func(event, concluded)) {
 	if s.repeats > 0 {
 		t := s
 		t.repeats--
@@ -164,25 +173,38 @@ func (m *concluding) next(s concluded, do func(event, concluded)) {
 			yield(happened("a task of partition %d is repeated", int8(p)), t)
 		}
 	}
-	for i := range s.routers {
-		m.route(s, int8(i), yield)
+	if s.losses == 0 {
+		return
 	}
-	m.work(s, yield)
-	for i := range s.collectors {
-		m.collect(s, int8(i), yield)
-	}
-	m.operate(s, yield)
-	m.read(s, yield)
-	m.sweep(s, yield)
-	if s.removals > 0 && s.stored && (s.final || m.mutation == removedUnconcluded && s.plan && s.scans.ended()) {
+	if s.events > 0 {
 		t := s
-		t.removals--
-		t.stored, t.unfinished = false, false
-		yield(happened("the message is removed"), t)
+		t.losses--
+		t.events--
+		yield(happened("the event is lost"), t)
+	}
+	for p := range s.tasks {
+		if t := s; s.tasks[p] > 0 {
+			t.losses--
+			t.tasks[p]--
+			yield(happened("a task of partition %d is lost", int8(p)), t)
+		}
 	}
 }
 
-// route is a step of a router: it reads the message, plans, asks whether the message is final, and emits tasks.
+// end writes an ending, of which the first stays.
+func (m *concluding) end(s *concluded, counts results) {
+	if !s.stored || s.final && m.mutation != concludedAgain {
+		return
+	}
+	if !s.final {
+		s.first = counts
+	}
+	s.final, s.counts, s.unfinished = true, counts, false
+}
+
+func (s *concluded) removePlan() { s.plan, s.scans = false, results{} }
+
+// route is a step of a router.
 func (m *concluding) route(s concluded, n int8, yield func(event, concluded)) {
 	r := s.routers[n]
 	if r.phase == routerFree {
@@ -190,10 +212,10 @@ func (m *concluding) route(s concluded, n int8, yield func(event, concluded)) {
 			return
 		}
 		s.events--
-		if s.stored && (m.mutation != routerAsksFirst || !s.final) {
-			s.routers[n] = routing{phase: routerPlans, final: s.final}
+		if s.stored && !s.final {
+			s.routers[n].phase = routerClasses
 		}
-		yield(happened("router %d reads the message", n), s)
+		yield(happened("router %d takes the event, and reads the message", n), s)
 		return
 	}
 	if s.crashes > 0 {
@@ -204,45 +226,92 @@ func (m *concluding) route(s concluded, n int8, yield func(event, concluded)) {
 		yield(happened("router %d crashes", n), t)
 	}
 	switch r.phase {
+	case routerClasses: // by the edges, which may change between two events
+		t := s
+		t.routers[n].phase = routerDelivers
+		if m.mutation == endingBeforeDelivery {
+			m.end(&t, results{scanDelivered, scanDelivered})
+		}
+		yield(happened("router %d finds a small audience", n), t)
+		s.routers[n].phase = routerPlans
+		yield(happened("router %d finds a large audience", n), s)
+	case routerDelivers:
+		m.deliverDirectly(s, n, yield)
+	case routerConcludes:
+		m.end(&s, r.pass)
+		s.routers[n] = routing{}
+		yield(happened("router %d writes the ending", n), s)
+	default:
+		m.routePlan(s, n, yield)
+	}
+}
+
+// deliverDirectly handles the next recipient of a direct pass, also after a failure. The pass writes the ending if it has handled all, and hands over
+// otherwise.
+func (m *concluding) deliverDirectly(s concluded, n int8, yield func(event, concluded)) {
+	p := int8(0)
+	if s.routers[n].pass[0] != scanOpen {
+		p = 1
+	}
+	for _, to := range []scanResult{scanDelivered, scanSkipped, scanFailed} {
+		t := s
+		r := &t.routers[n]
+		known := t.decided[p].has(scanDelivered)
+		if r.pass[p] = to; to == scanFailed {
+			if t.failures == 0 {
+				continue
+			}
+			t.failures--
+			if m.mutation == failureIsSkip {
+				r.pass[p] = scanSkipped
+			}
+		} else {
+			t.decided[p] = t.decided[p].with(to)
+		}
+		if m.mutation == onlyNewCount && to == scanDelivered && known {
+			r.pass[p] = scanDead // is not counted
+		}
+		if p == 1 {
+			r.phase = routerConcludes
+			if failed := r.pass[0] == scanFailed || r.pass[1] == scanFailed; failed && m.mutation != endingAlthoughFailed {
+				*r = routing{phase: routerPlans}
+			}
+		}
+		yield(happened("router %d has result %d for recipient %d", n, int8(to), p), t)
+	}
+}
+
+// routePlan is a step of a router with a large message: it plans, and emits tasks or ends what is done.
+func (m *concluding) routePlan(s concluded, n int8, yield func(event, concluded)) {
+	switch s.routers[n].phase {
 	case routerPlans:
 		if !s.plan {
-			s.plan, s.late, s.scans = true, s.final || !s.stored, results{}
+			s.plan, s.scans = true, results{}
 		}
-		s.routers[n].phase, s.routers[n].late, s.routers[n].scans = routerChecks, s.late, s.scans
+		s.routers[n] = routing{phase: routerEmits, pass: s.scans}
+		if s.scans.ended() {
+			s.routers[n].phase = routerEndsPlan
+		}
 		yield(happened("router %d plans", n), s)
-	case routerChecks:
-		asks := m.mutation != routerPlanAlone && m.mutation != routerAsksFirst
-		switch {
-		case asks && (s.final || !s.stored) && !r.scans.ended():
-			s.routers[n].phase = routerRemoves
-		case r.scans.ended():
-			s.unfinished = false
-			s.routers[n] = routing{}
-		default:
-			s.routers[n].phase = routerEmits
-		}
-		yield(happened("router %d asks whether the message is final", n), s)
-	case routerRemoves:
-		s.removePlan()
-		s.unfinished = false
-		s.routers[n] = routing{}
-		yield(happened("router %d removes the plan", n), s)
 	case routerEmits:
-		for p, scan := range r.scans {
+		for p, scan := range s.routers[n].pass {
 			if scan == scanOpen {
 				s.tasks[p]++
-				if r.late {
-					s.wrong = "a message that was final is fanned out again"
-				}
 			}
 		}
 		s.routers[n] = routing{}
 		yield(happened("router %d emits tasks", n), s)
+	case routerEndsPlan:
+		m.end(&s, s.routers[n].pass)
+		s.routers[n].phase = routerRemoves
+		yield(happened("router %d ends the plan", n), s)
+	case routerRemoves:
+		s.removePlan()
+		s.routers[n] = routing{}
+		yield(happened("router %d removes the plan", n), s)
 	default:
 	}
 }
-
-func (s *concluded) removePlan() { s.plan, s.late, s.scans = false, false, results{} }
 
 // work is a step of the worker.
 func (m *concluding) work(s concluded, yield func(event, concluded)) {
@@ -267,55 +336,69 @@ func (m *concluding) work(s concluded, yield func(event, concluded)) {
 	switch w.phase {
 	case workerReads:
 		switch {
-		case !s.plan:
-			s.worker.phase = workerWithoutPlan
+		case !s.plan: // the task is late
+			s.worker = scanningTask{}
 		case s.scans[w.partition] == scanOpen:
 			s.worker.phase = workerDelivers
 		default:
-			s.worker = scanningTask{}
+			s.worker.phase = workerLooks
 		}
 		yield(happened("the worker reads the scan"), s)
-	case workerWithoutPlan:
-		if !s.final && s.stored {
-			s.events++
-		}
-		s.worker = scanningTask{}
-		yield(happened("the worker finds no plan"), s)
 	case workerDelivers:
-		for _, to := range []scanResult{scanDelivered, scanSkipped, scanDead} {
-			t := s
-			if to == scanDead {
-				if t.deaths == 0 {
-					continue
-				}
-				t.deaths--
-				t.letters[w.partition]++
-				if m.twins {
-					t.letters[w.partition]++
-				}
-			}
-			switch {
-			case t.plan && t.scans[w.partition] == scanOpen:
-				t.scans[w.partition] = to
-				if t.scans.ended() {
-					t.unfinished = false
-				}
-			case !t.plan:
-				t.tasks[w.partition]++ // the continuation
-			}
-			t.worker = scanningTask{}
-			yield(happened("the worker records partition %d as %d", w.partition, int8(to)), t)
+		m.record(s, yield)
+	case workerLooks:
+		s.worker = scanningTask{}
+		if s.plan && s.scans.ended() || m.mutation == concludedEarly && s.plan {
+			s.worker = scanningTask{phase: workerConcludes, partition: w.partition, scans: s.scans}
 		}
+		yield(happened("the worker looks whether all scans have ended"), s)
+	case workerConcludes:
+		m.end(&s, w.scans)
+		s.worker.phase = workerRemoves
+		yield(happened("the worker writes the ending"), s)
+	case workerRemoves:
+		s.removePlan()
+		s.worker = scanningTask{}
+		yield(happened("the worker removes the plan"), s)
 	default:
+	}
+}
+
+// record delivers to the recipient of a partition, or not, and records that. A worker whose message is gone makes a dead letter.
+func (m *concluding) record(s concluded, yield func(event, concluded)) {
+	p := s.worker.partition
+	for _, to := range []scanResult{scanDelivered, scanSkipped, scanDead} {
+		t := s
+		switch {
+		case to != scanDead && !t.stored, to == scanDead && t.stored && t.deaths == 0:
+			continue
+		case to == scanDead:
+			if t.letters[p]++; t.stored {
+				t.deaths--
+			}
+			if m.twins {
+				t.letters[p]++
+			}
+		default:
+			t.decided[p] = t.decided[p].with(to)
+		}
+		t.worker.phase = workerLooks
+		switch {
+		case t.plan && t.scans[p] == scanOpen:
+			t.scans[p] = to
+		case !t.plan:
+			t.tasks[p]++ // the continuation
+		}
+		yield(happened("the worker records partition %d as %d", p, int8(to)), t)
 	}
 }
 
 // collect is a step of a collector: it reads the plan, asks for the message, moves the counts, and removes the plan.
 func (m *concluding) collect(s concluded, n int8, yield func(event, concluded)) {
 	c := s.collectors[n]
-	early := m.mutation == concludedEarly
 	if c.phase == collectorFree {
-		if s.plan && (early || s.scans.ended() || s.final || !s.stored) && (n == 0 || s.collectors[0].phase != collectorFree) {
+		over := s.final || !s.stored
+		if s.plan && (s.scans.ended() || over && m.mutation != plansStay) && (n == 0 || s.collectors[0].phase != collectorFree) {
 			s.collectors[n] = collecting{phase: collectorAsks, scans: s.scans}
 			yield(happened("collector %d reads the plan", n), s)
 		}
@@ -332,29 +415,19 @@ func (m *concluding) collect(s concluded, n int8, yield func(event, concluded)) 
 		switch {
 		case !s.stored, s.final && m.mutation != concludedAgain:
 			s.collectors[n].phase = collectorRemoves
-		case !early && !c.scans.ended():
+		case !c.scans.ended():
 			s.collectors[n] = collecting{}
-		case m.mutation == planRemovedFirst:
-			s.collectors[n].phase = collectorRemoves
 		default:
 			s.collectors[n].phase = collectorConcludes
 		}
 		yield(happened("collector %d asks for the message", n), s)
 	case collectorConcludes:
-		if s.stored && (!s.final || m.mutation == concludedAgain) {
-			s.final, s.counts, s.unfinished = true, c.scans, false
-		}
+		m.end(&s, c.scans)
 		s.collectors[n].phase = collectorRemoves
-		if m.mutation == planRemovedFirst {
-			s.collectors[n] = collecting{}
-		}
 		yield(happened("collector %d moves the counts into the message", n), s)
 	case collectorRemoves:
 		s.removePlan()
 		s.collectors[n] = collecting{}
-		if m.mutation == planRemovedFirst {
-			s.collectors[n] = collecting{phase: collectorConcludes, scans: c.scans}
-		}
 		yield(happened("collector %d removes the plan", n), s)
 	default:
 	}
@@ -370,11 +443,10 @@ func (m *concluding) operate(s concluded, yield func(event, concluded)) {
 				continue
 			}
 			t := s
-			revives := s.scans[p] == scanDead || m.mutation == givenUpRevived && s.scans[p] == scanGivenUp
-			if revives {
+			if s.scans[p] == scanDead {
 				t.scans[p] = scanOpen
 			}
-			if s.scans[p] != scanGivenUp || revives { // otherwise it is refused
+			if s.scans[p] != scanGivenUp { // otherwise it is refused
 				t.operator = operating{phase: operatorEmits, partition: int8(p)}
 				yield(happened("the operator redrives partition %d: it is revived", int8(p)), t)
 			}
@@ -401,12 +473,16 @@ func (m *concluding) operate(s concluded, yield func(event, concluded)) {
 	case operatorGivesUp:
 		if s.plan && s.scans[p] == scanDead {
 			s.scans[p] = scanGivenUp
+			s.decided[p] = s.decided[p].with(scanGivenUp)
 		}
-		s.operator.phase = operatorDrops
-		if m.mutation == letterDroppedFirst {
+		s.operator.phase = operatorTells
+		yield(happened("partition %d is given up, if it is dead", p), s)
+	case operatorTells:
+		s.events++
+		if s.operator.phase = operatorDrops; m.mutation == letterDroppedFirst {
 			s.operator = operating{}
 		}
-		yield(happened("partition %d is given up, if it is dead", p), s)
+		yield(happened("the event is emitted"), s)
 	case operatorDrops:
 		s.letters[p]--
 		s.operator = operating{}
@@ -415,67 +491,17 @@ func (m *concluding) operate(s concluded, yield func(event, concluded)) {
 	}
 }
 
-// read is a step of a reader of the status: it reads the plan, and then the message.
-func (m *concluding) read(s concluded, yield func(event, concluded)) {
-	r := &s.reader
-	if r.phase == readerFree {
-		if s.readers > 0 {
-			s.readers--
-			*r = asking{phase: readerAsks, done: s.truth.ended()}
-			m.see(&s, m.mutation == messageReadFirst)
-			yield(happened("a reader reads the first record"), s)
-		}
-		return
-	}
-	if r.phase == readerAsks {
-		if m.see(&s, m.mutation != messageReadFirst); !s.stored {
-			s.reader = asking{}
-		}
-		r.phase = readerAnswers
-		if !s.stored {
-			*r = asking{}
-		}
-		yield(happened("the reader reads the second record"), s)
-		return
-	}
-	says := r.scans
-	if r.final {
-		says = r.counts
-	}
-	switch ended := (r.final || r.planned) && says.ended(); {
-	case r.done && !ended:
-		s.wrong = "a message that was done is not done any more"
-	case ended && says != s.truth:
-		s.wrong = "the status has other counts than the scans had"
-	}
-	*r = asking{}
-	yield(happened("the reader answers"), s)
-}
-
-// see reads the message or the plan.
-func (m *concluding) see(s *concluded, message bool) {
-	if message {
-		s.reader.final, s.reader.counts = s.final, s.counts
-		return
-	}
-	s.reader.planned, s.reader.scans = s.plan, s.scans
-}
-
 // sweep looks at the message as the resumer does: as often as it likes while nothing is queued or under way, and otherwise a
 // few times.
 func (m *concluding) sweep(s concluded, yield func(event, concluded)) {
 	queued := s.events > 0 || s.tasks != [2]int8{} || s.routers != [2]routing{} || s.worker != scanningTask{} || s.operator != operating{}
-	open := !s.plan || s.scans[0] == scanOpen || s.scans[1] == scanOpen
-	if !s.unfinished || !open && !s.scans.ended() || queued && s.sweeps == 0 {
+	moves := !s.plan || s.scans[0] == scanOpen || s.scans[1] == scanOpen || s.scans.ended()
+	if !s.unfinished || !moves || queued && s.sweeps == 0 || !s.plan && m.mutation == sweepOfPlansOnly {
 		return
 	}
 	if queued {
 		s.sweeps--
 	}
-	if s.plan && s.scans.ended() {
-		s.unfinished = false
-	} else {
-		s.events++
-	}
-	yield(happened("the resumer looks at the message"), s)
+	s.events++
+	yield(happened("the resumer emits the message"), s)
 }

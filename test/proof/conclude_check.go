@@ -7,16 +7,20 @@ import (
 
 func (m *concluding) wrong(s concluded) string {
 	switch {
-	case s.wrong != "":
-		return s.wrong
-	case s.final && !s.truth.ended():
-		return "the message is final, and not all scans have ended"
-	case s.final && s.counts != s.truth:
-		return "the message has other counts than the scans had"
+	case s.final && s.counts != s.first:
+		return "the counts of a message that has ended have changed"
 	case !s.stored && !s.final:
-		return "a message is removed that was not final"
-	case s.truth.ended() && s.plan && !s.late && s.scans != s.truth:
-		return "what was done is not done any more"
+		return "a message is removed that has not ended"
+	case !s.final:
+		return ""
+	}
+	for p, result := range s.counts {
+		switch {
+		case !result.ended():
+			return "the message has ended, and a recipient is not counted"
+		case !s.decided[p].has(result):
+			return "the message has ended, and a recipient is counted as what was never decided"
+		}
 	}
 	return ""
 }
@@ -33,7 +37,7 @@ func (m *concluding) stuck(s concluded) string {
 
 func (m *concluding) show(s concluded) string {
 	var b strings.Builder
-	names := [...]string{"open", "dead", "delivered", "skipped", "given up"}
+	names := [...]string{"open", "dead", "delivered", "skipped", "given up", "failed"}
 	scans := func(r results) string { return names[r[0]] + ", " + names[r[1]] }
 	switch {
 	case !s.stored:

@@ -106,15 +106,16 @@ const (
 	stubEnds
 	beyondSlack
 
-	planRemovedFirst
 	concludedEarly
-	routerPlanAlone
-	routerAsksFirst
-	messageReadFirst
 	concludedAgain
-	givenUpRevived
 	letterDroppedFirst
 	removedUnconcluded
+	endingAlthoughFailed
+	failureIsSkip
+	onlyNewCount
+	endingBeforeDelivery
+	sweepOfPlansOnly
+	plansStay
 
 	// Of lowWater.
 	lowNotTarget

@@ -260,15 +260,15 @@ func (m *machine) age(t *rapid.T) {
 // duplicate repeats something that was emitted before.
 func (m *machine) duplicate(t *rapid.T) {
 	tasks, published := m.rig.Bus.Emitted()
-	if len(tasks) == 0 {
+	if len(published) == 0 {
 		t.Skip("nothing was emitted")
 	}
-	task := tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]
-	if task.Lane != event.Express && rapid.Bool().Draw(t, "other lane") {
-		task.Lane = rapid.SampledFrom([]event.Lane{event.Medium, event.Bulk}).Draw(t, "lane")
+	if len(tasks) > 0 {
+		task := tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]
+		task.Lane = rapid.SampledFrom(event.Lanes()).Draw(t, "lane")
+		require.NoError(t, m.rig.Bus.EmitTasks(t.Context(), []event.Task{task}))
 	}
-	require.NoError(t, m.rig.Bus.EmitTasks(t.Context(), []event.Task{task}))
-	if rapid.Bool().Draw(t, "published too") {
+	if len(tasks) == 0 || rapid.Bool().Draw(t, "published too") {
 		again := published[rapid.IntRange(0, len(published)-1).Draw(t, "event")]
 		require.NoError(t, m.rig.Bus.EmitPublished(t.Context(), []event.Published{again}, true))
 	}

@@ -34,7 +34,7 @@ func (m *machine) redriven(t *rapid.T) int {
 	letters, err := m.rig.Bus.DeadLetters(t.Context(), 0, 100)
 	require.NoError(t, err)
 	service := deadletter.New(deadletter.Parts{
-		Bus: m.rig.Bus, Progress: m.rig.Progress, Messages: m.rig.Messages, Users: m.rig.Users, Buckets: m.rig.Inbox,
+		Bus: m.rig.Bus, Progress: m.rig.Progress, Messages: m.rig.Messages, Users: m.rig.Users, Buckets: m.rig.Inbox, Round: m.rig.Stores().Round,
 	}, deadletter.Options{
 		Rules: func() userstate.Rules { return m.rig.Rules },
 		Now:   m.clock.Now, Logger: zerolog.Nop(),

@@ -129,11 +129,11 @@ func (m *twins) populate(t *rapid.T, i int, w *rig.Twins) {
 	}
 	_, err := m.rig.Messages.Insert(t.Context(), inserted, rig.Rules().Timing())
 	require.NoError(t, err)
-	refs, entries := make([]message.Ref, len(inserted)), make([]bucket.Entry, len(inserted))
+	endings, entries := make([]message.Ending, len(inserted)), make([]bucket.Entry, len(inserted))
 	for k, before := range inserted {
-		refs[k], entries[k] = before.Ref(), bucket.EntryOf(before)
+		endings[k], entries[k] = message.Ending{Ref: before.Ref()}, bucket.EntryOf(before)
 	}
-	require.NoError(t, m.rig.Messages.Finish(t.Context(), refs))
+	require.NoError(t, m.rig.Messages.Conclude(t.Context(), endings))
 	appends := []bucket.Append{{Owner: w.Twin, Entries: entries}}
 	if rapid.IntRange(0, 3).Draw(t, "seen") > 0 {
 		require.NoError(t, storetest.See(t.Context(), m.rig.DB.Users, m.clock.Now(), rig.DormantAfter, w.User))

@@ -23,11 +23,11 @@ import (
 // panicking is a store that panics when the followers of boom are read.
 type panicking struct{ follow.Store }
 
-func (s panicking) Followers(ctx context.Context, followee message.Source, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
-	if followee == "boom" {
+func (s panicking) Audience(ctx context.Context, followees []message.Source, limit int) ([]follow.Edge, error) {
+	if slices.Contains(followees, "boom") {
 		panic("injected panic")
 	}
-	return s.Store.Followers(ctx, followee, partition, after, limit)
+	return s.Store.Audience(ctx, followees, limit)
 }
 
 // letters returns the dead letters by their reasons.

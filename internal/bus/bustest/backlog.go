@@ -23,20 +23,19 @@ func (s *suite) eventually(met func(bus.Backlog) bool) (backlog bus.Backlog) {
 func (s *suite) backlog() {
 	s.emitTasks(event.Bulk, 0, 0, 2)
 	s.emitTasks(event.Bulk, 1, 0, 2)
-	s.emitTasks(event.Express, 1, 0, 1)
+	s.emitTasks(event.Medium, 1, 0, 1)
 	s.publish(0, 3)
 	require.NoError(s.t, s.Login(s.ctx(), []byte("a login")))
 	s.file(1, "fanmail.v1.published")
 	received := s.fetchAll(3)
-	held, other := s.take(event.Bulk, 0), s.take(event.Express, 1)
+	held, other := s.take(event.Bulk, 0), s.take(event.Medium, 1)
 	all := s.eventually(func(b bus.Backlog) bool { return b.DeadLetters.Messages == 1 && b.Tasks[event.Bulk].Messages == 4 })
 	require.Equal(s.t, bus.Queue{Messages: 4, Oldest: held.First().Stored}, all.Tasks[event.Bulk])
-	require.Equal(s.t, bus.Queue{Messages: 1, Oldest: other.First().Stored}, all.Tasks[event.Express])
-	require.Equal(s.t, bus.Queue{}, all.Tasks[event.Medium])
+	require.Equal(s.t, bus.Queue{Messages: 1, Oldest: other.First().Stored}, all.Tasks[event.Medium])
 	require.Equal(s.t, bus.Queue{Messages: 3, Oldest: received[0].Delivery().Stored}, all.Published)
 	require.Equal(s.t, uint64(1), all.Logins.Messages)
 	for place, want := range map[event.Lane][]time.Time{
-		event.Bulk: {held.First().Stored}, event.Express: {{}, other.First().Stored}, event.Medium: {{}, {}},
+		event.Bulk: {held.First().Stored}, event.Medium: {{}, other.First().Stored},
 	} {
 		for partition, oldest := range want {
 			got, err := s.Bus.OldestTask(s.ctx(), place, partition)

@@ -13,7 +13,7 @@ func (s *suite) waiting() {
 	for n := range 10 { // tasks of other lanes and partitions lie between
 		s.emitTasks(event.Bulk, 0, n, n+1)
 		s.emitTasks(event.Bulk, 1, n, n+1)
-		s.emitTasks(event.Express, 0, n, n+1)
+		s.emitTasks(event.Medium, 0, n, n+1)
 	}
 	held := s.take(event.Bulk, 0)
 	require.Equal(s.t, ids(0, 1), s.ofTasks(held.First()))
@@ -35,7 +35,7 @@ func (s *suite) waiting() {
 	require.Equal(s.t, ids(5, 6), s.ofTasks(held.First()))
 	require.Equal(s.t, 1, held.First().Attempts)
 	require.Equal(s.t, ids(1, 10), s.behind(s.take(event.Bulk, 1), 100))
-	require.Equal(s.t, ids(1, 10), s.behind(s.take(event.Express, 0), 100))
+	require.Equal(s.t, ids(1, 10), s.behind(s.take(event.Medium, 0), 100))
 }
 
 func (s *suite) removeGone() {

@@ -11,7 +11,7 @@ import (
 // shownKeys are the keys whose flags the help lists. The other keys are hidden flags, because a list of all keys would be too long.
 var shownKeys = []string{
 	"addr", "insecure", "store", "data", "partitions", "dormant_after", "drain_delay", "drain_timeout",
-	"fanout.express_workers", "fanout.medium_workers", "fanout.bulk_workers",
+	"fanout.medium_workers", "fanout.bulk_workers",
 	"mongodb.uri", "mongodb.database", "nats.url", "nats.listen",
 	"auth.tokens_file", "auth.jwt_keys_file", "auth.jwt_audience", "tls.cert_file", "tls.key_file", "tls.client_ca_file", "log.level", "log.format",
 }

@@ -28,7 +28,7 @@ import (
 // The limits of the rig are so small that a handful of users fills every lane and several batches.
 const (
 	Partitions     = 2
-	ExpressMax     = 2
+	DirectMax      = 2
 	MediumMax      = 6
 	BatchOwners    = 3
 	Slack          = time.Minute
@@ -139,8 +139,8 @@ func (r *Rig) current() func() userstate.Rules {
 func (r *Rig) FanoutOptions(skew time.Duration) fanout.Options {
 	return fanout.Options{
 		Partitions: Partitions, Rules: r.current(),
-		ExpressMax: ExpressMax, MediumMax: MediumMax, ClassCache: 8, ClassTTL: time.Minute, HeadStarts: true,
-		Workers:     map[event.Lane]int{event.Express: 1, event.Medium: 1, event.Bulk: 1},
+		DirectMax: DirectMax, MediumMax: MediumMax, ClassCache: 8, ClassTTL: time.Minute, HeadStarts: true,
+		Workers:     map[event.Lane]int{event.Medium: 1, event.Bulk: 1},
 		BatchOwners: BatchOwners, BatchTasks: 8, BatchBytes: 16 << 20, RouteEvents: 8,
 		ExtendEvery: time.Hour, StuckAfter: time.Hour, MaxAttempts: 1000,
 		ResumeAfter: ResumeAfter, ResumeEvery: time.Hour,
@@ -150,7 +150,12 @@ func (r *Rig) FanoutOptions(skew time.Duration) fanout.Options {
 
 // Stores returns the stores that fan-out works on.
 func (r *Rig) Stores() fanout.Stores {
-	return fanout.Stores{Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Appender: r.Appender}
+	return fanout.Stores{
+		Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Appender: r.Appender,
+		Round: func(ctx context.Context) (int64, error) {
+			return through(ctx, "Round", func() (int64, error) { return retention.Number(r.DB.Walk)(ctx) })
+		},
+	}
 }
 
 // Publisher returns a publisher whose clock is ahead of the rig's by skew. To it all topics exist.

@@ -85,11 +85,6 @@ func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) 
 	return through(ctx, "Unfinished", func() ([]message.Ref, error) { return s.Store.Unfinished(ctx, after, limit) })
 }
 
-// Finish implements message.Store.
-func (s *Messages) Finish(ctx context.Context, refs []message.Ref) error {
-	return run(ctx, "Finish", func() error { return s.Store.Finish(ctx, refs) })
-}
-
 // Endings implements message.Store.
 func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.Ending, error) {
 	return through(ctx, "Endings", func() ([]message.Ending, error) { return s.Store.Endings(ctx, refs) })
@@ -273,6 +268,11 @@ func (s *Edges) Followers(ctx context.Context, followee message.Source, partitio
 	return through(ctx, "Followers", func() ([]follow.Edge, error) {
 		return s.Store.Followers(ctx, followee, partition, after, limit)
 	})
+}
+
+// Audience implements follow.Store.
+func (s *Edges) Audience(ctx context.Context, followees []message.Source, limit int) ([]follow.Edge, error) {
+	return through(ctx, "Audience", func() ([]follow.Edge, error) { return s.Store.Audience(ctx, followees, limit) })
 }
 
 // Following implements follow.Store.
