@@ -22,7 +22,7 @@ import (
 // maxEntry bounds body and attrs together.
 const maxEntry Size = message.MaxTextBytes
 
-// maxDirect keeps a round of the router short, and the recipients of all of its rounds below 100 MiB.
+// maxDirect keeps a round of the router short. The recipients of all rounds of a router then take some 200 MiB at most.
 const maxDirect = 10_000
 
 // Validate returns an error that lists everything that is wrong with the configuration, a line for each, or nil.

@@ -160,6 +160,27 @@ func TestDirectDeliveryHandsOver(t *testing.T) {
 	}
 }
 
+// An event that was handed out too often may take its router down each time. Its message is planned, and a worker gives it up if it has to.
+func TestEventThatIsHandedOutTooOften(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.opts.MaxAttempts = 2
+	users := usersOf(0, 2)
+	w.see(t, users...)
+	m := w.store(t, 1, "author", users...)
+	w.publish(t, m)
+	for range w.opts.MaxAttempts {
+		received, err := w.Bus.TryFetch(t.Context(), 10)
+		require.NoError(t, err)
+		require.NoError(t, w.Bus.Expire(received)) // it has crashed
+	}
+	w.routeAll(t, w.router())
+	require.Equal(t, []event.Task{task(event.Medium, 0, m)}, w.tasks(t))
+	w.drain(t)
+	w.requireDone(t, m, 2, 0)
+	w.requireDelivered(t, users, m)
+}
+
 // failing is a userstate.Store that cannot look up one user.
 type failing struct {
 	userstate.Store

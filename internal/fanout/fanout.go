@@ -70,7 +70,8 @@ type Options struct {
 	// their calls for package pulse. StuckAfter has to be well above the time that a call may take.
 	StuckAfter time.Duration
 	// MaxAttempts is how often the bus may hand out a task. A task that was handed out more often has crashed or stalled
-	// its workers, and becomes a dead letter. So does an event on which the code panicked so often.
+	// its workers, and becomes a dead letter. So does an event on which the code panicked so often. An event that was handed out
+	// more often for another reason becomes tasks, whatever the size of its audience.
 	MaxAttempts int
 
 	// ResumeAfter is how long an unfinished message may stand still before the resumer emits it again. ResumeEvery is the

@@ -235,6 +235,9 @@ func (r *Router) round(ctx context.Context, mailings []*mailing) (failed []failu
 			return nil
 		}
 		l.audience, err = r.audience(ctx, l.message)
+		if attempts := l.events[0].Delivery().Attempts; err == nil && l.audience.lane == event.Direct && attempts > r.opts.MaxAttempts {
+			r.handOver(l, fmt.Errorf("%w (%d times)", errAttempts, attempts)) // whoever delivers it may crash: a task has dead letters
+		}
 		return err
 	})
 	var direct []*mailing
