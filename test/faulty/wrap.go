@@ -150,6 +150,14 @@ func (c *carrier) Take(ctx context.Context, lane event.Lane, partition int) (bus
 	return held{task, c.failpoint}, nil
 }
 
+func (c *carrier) Poll(ctx context.Context, lane event.Lane, partition int, wait time.Duration) (bus.Held, error) {
+	task, err := c.Bus.Poll(ctx, lane, partition, wait)
+	if task == nil {
+		return nil, err
+	}
+	return held{task, c.failpoint}, err
+}
+
 // known reports whether tasks were emitted for all of these places before, and takes note of them.
 func (c *carrier) known(tasks []event.Task) bool {
 	c.mu.Lock()
