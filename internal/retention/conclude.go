@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	// PlanStays is how long a plan stays after its last move. The bus hands events and tasks out again for minutes, and the sweep looks at
-	// messages after minutes. They should find the plan, which spares them a second look. It has nothing to do with safety. Where messages are
-	// kept for a shorter time, plans are, too.
+	// PlanStays is how long a plan stays after its last move. Who completes a plan ends it at once, so what is left later was left behind by a crash.
+	// It has nothing to do with safety. Where messages are kept for a shorter time, plans are, too.
 	PlanStays = 15 * time.Minute
 	// plansTogether is how many plans are read at a time. With 16 partitions they take about 1 MiB.
 	plansTogether = 500
