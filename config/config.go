@@ -110,7 +110,7 @@ type Fanout struct {
 	ClassCache int `key:"class_cache"`
 	// ClassTTL is how long it is remembered.
 	ClassTTL time.Duration `key:"class_ttl"`
-	// HeadStarts is whether named recipients and viewers are delivered to before the scan of a large audience reaches them.
+	// HeadStarts is whether named recipients are delivered to before the scan of a large audience reaches them.
 	HeadStarts bool `key:"head_starts"`
 	// ResumeAfter is how long a fan-out makes no progress before it is taken up again.
 	ResumeAfter time.Duration `key:"resume_after"`

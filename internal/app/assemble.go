@@ -26,7 +26,6 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/internal/topics"
-	"github.com/fanmail/fanmail/internal/viewers"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -36,7 +35,6 @@ import (
 type assembly struct {
 	*App
 	parts     Parts
-	viewers   *viewers.Set
 	panics    *panics.Recorder // of the loops
 	following *following.Service
 	topics    *topics.Service
@@ -60,7 +58,6 @@ func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	}
 	s.run("settings", s.settings.Poll, s.settings.Report)
 	s.run("clocks", watch.Run)
-	s.addViewers()
 	s.addTopics()
 	if a.has(FanoutWorker) || a.has(Rehydrator) {
 		s.retention()
@@ -139,23 +136,13 @@ func (s *assembly) addTopics() {
 	})
 }
 
-// addViewers adds the set of viewers. Rehydrators announce who views a page, and fan-out workers listen.
-func (s *assembly) addViewers() {
-	s.viewers = viewers.New(viewers.Options{Bus: s.parts.Bus, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics})
-	loops := []startstop.Loop{s.viewers.Run}
-	if s.has(FanoutWorker) {
-		loops = append(loops, s.viewers.Listen)
-	}
-	s.run("viewers", loops...)
-}
-
 func (s *assembly) fanout() {
 	p := s.parts
 	stores := fanout.Stores{
 		Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender, Round: retention.Number(p.Walk),
 	}
 	options := s.fanoutOptions()
-	options.Queues, options.Viewers = p.Bus, s.viewers.Users
+	options.Queues = p.Bus
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	resumer := fanout.NewResumer(stores, p.Bus, options)
@@ -193,8 +180,7 @@ func (s *assembly) inboxes() {
 		inbox.Stores{Messages: p.Messages, Buckets: p.Inbox, Index: p.Index, Users: p.Users, Appender: s.appender}, rehydrator,
 		inbox.Options{
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.walker.TrimUser, Now: s.opts.Now,
-			Viewed: s.viewers.Seen, Purged: s.walker.Purged,
-			Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+			Purged: s.walker.Purged, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 			Attributes: s.settings.Attributes, FilterBuckets: s.config.Inbox.FilterBuckets, FilterMessages: s.config.Inbox.FilterMessages,
 		},
 	)

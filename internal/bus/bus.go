@@ -70,17 +70,6 @@ type Logins interface {
 	FetchLogins(ctx context.Context, limit int) ([]Received, error)
 }
 
-// Viewings tells all processes which users have viewed their inbox. It is lossy: the bus keeps no copy. A process hears only announcements
-// made while it is connected and listens, and may miss some of them. Use it for hints only.
-type Viewings interface {
-	// EmitViewed announces users. It does not block. An announcement that cannot be sent is lost.
-	EmitViewed(e event.Viewed)
-	// HearViewed calls heard with each announcement of any process, also of this one, one at a time. It drops announcements that
-	// come faster than heard returns, and those that event.DecodeViewed refuses. It returns an error only when ctx has ended
-	// or the bus is closed.
-	HearViewed(ctx context.Context, heard func(event.Viewed)) error
-}
-
 // DeadLetterQueue keeps dead letters until they are redriven or dropped.
 type DeadLetterQueue interface {
 	Publisher
@@ -117,7 +106,6 @@ type Bus interface {
 	Emitter
 	Intake
 	Logins
-	Viewings
 	DeadLetterQueue
 	Monitor
 	// EmitRehydrated announces that a user is rehydrated. It does not block. The bus keeps no copy: only clients that listen

@@ -191,7 +191,7 @@ func (p *pass) append(ctx context.Context, call *appendCall) (err error) {
 		}
 		appended += result.New
 		if there := len(call.appends[i].Entries) - result.New; there > 0 {
-			duplicates += max(0, there-p.headStarted(call.appends[i].Owner, call.jobs[i]))
+			duplicates += max(0, there-headStarted(call.appends[i].Owner, call.jobs[i]))
 		}
 	}
 	p.metrics.deliveries.Add(float64(appended))

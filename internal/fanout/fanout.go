@@ -2,7 +2,6 @@ package fanout
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,11 +46,8 @@ type Options struct {
 	ClassCache int
 	ClassTTL   time.Duration
 
-	// HeadStarts is whether messages get head starts.
+	// HeadStarts is whether the recipients that a message with a larger audience names get head starts.
 	HeadStarts bool
-	// Viewers returns users who have viewed their inbox lately, ascending. Those of them who follow the author or are subscribed to a topic get
-	// a head start of messages in the bulk lane. They are hints. Nobody changes the slice. If Viewers is nil, there are none.
-	Viewers func() []message.UserID
 
 	// Workers is how many batches of each lane this process processes at the same time.
 	Workers map[event.Lane]int
@@ -87,13 +83,4 @@ type Options struct {
 	Tracer tracing.Tracer
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
-}
-
-// isViewer reports whether a user may get a head start of messages in the bulk lane.
-func (o Options) isViewer(user message.UserID) bool {
-	if !o.HeadStarts || o.Viewers == nil {
-		return false
-	}
-	_, found := slices.BinarySearch(o.Viewers(), user)
-	return found
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -14,7 +13,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/tracing"
@@ -46,11 +44,6 @@ func (w *world) bulk(t *testing.T) []message.UserID {
 	return users
 }
 
-func viewers(users ...message.UserID) func() []message.UserID {
-	slices.Sort(users)
-	return func() []message.UserID { return users }
-}
-
 // Messages whose recipients do not wait for a scan get no head start, nor do those of a process in which they are switched off.
 func TestNoHeadStart(t *testing.T) {
 	t.Parallel()
@@ -69,7 +62,6 @@ func TestNoHeadStart(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.opts.HeadStarts = !test.off
-			w.opts.Viewers = viewers(usersOf(0, rig.MediumMax+2)...)
 			if test.followers > 0 {
 				w.follow(t, "author", usersOf(0, test.followers)...)
 			}
@@ -102,14 +94,14 @@ func TestHeadStartsAreBounded(t *testing.T) {
 func TestHeadStartArrivesBeforeTheScan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.opts.DirectMax = 4
 	followers := w.bulk(t)
 	w.see(t, "named")
-	w.opts.Viewers = viewers(followers[1], followers[9])
-	m := w.beside(t, 1, "named", followers[0])
+	m := w.beside(t, 1, "named", followers[0], followers[9])
 	measured := w.measure()
-	require.Equal(t, 2, w.routeFirst(t, m), "one to named recipients, one to viewers")
+	require.Equal(t, 1, w.routeFirst(t, m))
 	d := w.deliverer()
-	early := []message.UserID{"named", followers[0], followers[1], followers[9]}
+	early := []message.UserID{"named", followers[0], followers[9]}
 	w.requireDelivered(t, early, m)
 	for _, user := range followers {
 		if !slices.Contains(early, user) {
@@ -127,52 +119,32 @@ func TestHeadStartArrivesBeforeTheScan(t *testing.T) {
 	require.InDelta(t, len(all)-len(early), counter(t, measured, "fanmail_deliveries_total", "bulk"), 0)
 	require.InDelta(t, len(early), counter(t, measured, "fanmail_head_start_deliveries_total", "bulk"), 0)
 	require.Zero(t, counter(t, measured, "fanmail_duplicate_deliveries_total", "bulk"), "what a head start delivered is no duplicate")
-	require.Equal(t, uint64(2), observed(t, measured, "fanmail_head_start_wait_seconds"))
+	require.Equal(t, uint64(1), observed(t, measured, "fanmail_head_start_wait_seconds"))
 }
 
-// A head start delivers what the scan would, and nothing else, whenever it comes.
+// A head start delivers to a named user whatever their edge is, and to no dormant one. It writes no progress.
 func TestHeadStartDeliversWhatTheScanWould(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		unfollowed time.Time // zero: never
-		viewed     time.Duration
-		want       bool
-	}{
-		"to a follower":             {want: true},
-		"not after they unfollowed": {unfollowed: id(1).Time()},
-		"not to a dormant user":     {viewed: -2 * rig.DormantAfter},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			user := usersOf(0, 1)[0]
-			require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now().Add(test.viewed), rig.DormantAfter, user))
-			w.follow(t, "author", append(usersOf(0, rig.MediumMax+2)[1:], user)...)
-			w.opts.Viewers = viewers(user, "nobody")
-			router := w.router()
-			w.publish(t, w.store(t, 0, "author"))
-			require.Equal(t, 1, w.routeAll(t, router).DeliverHeadStarts(t.Context()), "the router remembers who follows the author")
-			before := w.inbox(t, user)
-			m := w.store(t, 1, "author")
-			if !test.unfollowed.IsZero() {
-				require.NoError(t, w.Edges.Unfollow(t.Context(), follow.Pair{Follower: user, Followee: "author"}, test.unfollowed))
-			}
-			w.publish(t, m)
-			require.Equal(t, 1, w.routeAll(t, router).DeliverHeadStarts(t.Context()))
-			want := before
-			if test.want {
-				want = append(want, m.ID)
-			}
-			require.ElementsMatch(t, want, w.inbox(t, user))
-			require.Empty(t, w.inbox(t, "nobody"))
-			for p := range rig.Partitions {
-				require.Empty(t, w.scan(t, m, p), "a head start writes no progress")
-			}
-			w.drain(t)
-			require.ElementsMatch(t, want, w.inbox(t, user))
-			require.Empty(t, w.letters(t))
-		})
+	w := newWorld(t)
+	w.opts.DirectMax = 4
+	followers := w.bulk(t)
+	left, stays := followers[0], followers[1]
+	require.NoError(t, w.Edges.Unfollow(t.Context(), follow.Pair{Follower: left, Followee: "author"}, id(0).Time()))
+	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now().Add(-2*rig.DormantAfter), rig.DormantAfter, "dora"))
+	m := w.beside(t, 1, left, stays, "dora", "stranger")
+	require.Equal(t, 1, w.routeFirst(t, m))
+	requireInboxes := func() {
+		w.requireDelivered(t, []message.UserID{left, stays}, m)
+		w.requireDelivered(t, []message.UserID{"dora", "stranger"})
 	}
+	requireInboxes()
+	for p := range rig.Partitions {
+		require.Empty(t, w.scan(t, m, p))
+	}
+	w.drain(t)
+	requireInboxes()
+	w.requireDone(t, m, len(followers), 2)
+	require.Empty(t, w.letters(t))
 }
 
 // A head start continues the trace of its message.
@@ -222,11 +194,11 @@ func TestFaultsOfHeadStarts(t *testing.T) {
 		t.Run(fmt.Sprintf("fault %d", fault), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
+			w.opts.DirectMax = 3
 			followers := w.bulk(t)
-			w.opts.Viewers = viewers(followers[1], followers[2])
 			var sent []message.Message
 			for after, befallen := 0, true; befallen; after++ {
-				m := w.beside(t, after, followers[0])
+				m := w.beside(t, after, followers[:3]...)
 				sent = append(sent, m)
 				w.publish(t, m)
 				router := w.routeAll(t, w.router())
@@ -241,24 +213,27 @@ func TestFaultsOfHeadStarts(t *testing.T) {
 				w.requireDone(t, m, len(followers), 0)
 				require.Empty(t, w.letters(t))
 			}
-			require.Greater(t, len(sent), 3)
+			require.Greater(t, len(sent), 2)
 		})
 	}
 }
 
-// A panic while a head start is delivered drops that head start, and the router goes on.
+// A panic while a head start is delivered drops that head start.
 func TestPanicInAHeadStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	followers := w.bulk(t)
 	measured := w.measure()
-	w.opts.Viewers = func() []message.UserID { panic(rig.Panicking) }
 	m := w.beside(t, 1, followers[0])
-	require.Equal(t, 2, w.routeFirst(t, m))
+	w.publish(t, m)
+	router := w.routeAll(t, w.router())
+	rig.Start(t.Context(), rig.PanicBefore, 0, func(ctx context.Context) error {
+		router.DeliverHeadStarts(ctx)
+		return nil
+	})
 	require.InDelta(t, 1, counter(t, measured, "fanmail_head_starts_dropped_total", "panic"), 0)
 	require.InDelta(t, 1, counter(t, measured, "fanmail_panics_total", ""), 0)
-	w.requireDelivered(t, followers[:1], m)
-	w.opts.Metrics, w.opts.Viewers = nil, nil
+	w.opts.Metrics = nil
 	w.drain(t)
 	w.requireDone(t, m, len(followers), 0)
 }
@@ -294,36 +269,4 @@ func counter(t *testing.T, measured prometheus.Gatherer, name, value string) (su
 		}
 	}
 	return sum
-}
-
-// edgeReads counts the reads of edges.
-type edgeReads struct {
-	follow.Store
-	pairs int
-}
-
-func (s *edgeReads) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, error) {
-	s.pairs += len(pairs)
-	return s.Store.Get(ctx, pairs)
-}
-
-// Which viewers follow an author is read once within the time for which the author's lane is remembered. The edges of those who do are read for
-// each message.
-func TestFollowingViewersAreRemembered(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	followers := w.bulk(t)
-	w.opts.Viewers = viewers(followers[0], "stranger")
-	stores := w.Stores()
-	edges := &edgeReads{Store: stores.Edges}
-	stores.Edges = edges
-	router := fanout.NewRouter(stores, w.Bus, w.opts)
-	for n, want := range []int{3, 4, 7} {
-		if n == 2 {
-			w.Clock.Advance(w.opts.ClassTTL)
-		}
-		w.publish(t, w.store(t, n, "author"))
-		require.Equal(t, 1, w.routeAll(t, router).DeliverHeadStarts(t.Context()))
-		require.Equal(t, want, edges.pairs)
-	}
 }

@@ -107,25 +107,6 @@ func TestTopicsShareABatch(t *testing.T) {
 	w.requireDone(t, topical, len(users), 0)
 }
 
-// A viewer who is subscribed gets a head start, and one who is not gets none.
-func TestHeadStartsOfTopics(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	users := append(usersOf(0, rig.MediumMax+2), usersOf(1, 4)...)
-	w.see(t, users...)
-	w.subscribe(t, "go", users[:len(users)-2]...)
-	w.subscribe(t, "news", users[len(users)-1])
-	w.opts.Viewers = viewers(users[0], users[len(users)-2], users[len(users)-1])
-	m := w.insert(t, message.Message{ID: id(1), From: "author", Body: "x", Topics: []message.Topic{message.ParseTopic("go/fmt"), "news"}})
-	require.Equal(t, 1, w.routeFirst(t, m))
-	require.Equal(t, []message.ID{m.ID}, w.inbox(t, users[0]))
-	require.Equal(t, []message.ID{m.ID}, w.inbox(t, users[len(users)-1]))
-	require.Empty(t, w.inbox(t, users[len(users)-2]))
-	require.Empty(t, w.inbox(t, users[1]), "is no viewer")
-	w.drain(t)
-	w.requireDone(t, m, len(users)-1, 0)
-}
-
 // The lane goes by the sum of the parts of an audience, and each part is measured once for all messages that have it.
 func TestTheLaneGoesByTheSum(t *testing.T) {
 	t.Parallel()

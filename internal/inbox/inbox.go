@@ -45,8 +45,6 @@ type Options struct {
 	// FilterBuckets and FilterMessages bound what a page with a Filter and CountBy read: buckets, and messages for gaps and for an inbox that is
 	// not complete. They are at least 2; zero means 200 and 2,000.
 	FilterBuckets, FilterMessages int
-	// Viewed, unless it is nil, is called with each user who views a page. It must not block.
-	Viewed func(message.UserID)
 	// Purged, unless it is nil, is called with each user whose purge point has risen. It must not block.
 	Purged func(message.UserID)
 	Logger zerolog.Logger

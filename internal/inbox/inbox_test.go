@@ -250,24 +250,6 @@ func TestReadingCountsAsViewing(t *testing.T) {
 	}
 }
 
-// Views are announced; peeks and refused requests are not.
-func TestViewed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var viewed []message.UserID
-	service := inbox.New(
-		inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator,
-		inbox.Options{Now: w.Clock.Now, Rules: rig.Rules, Viewed: func(user message.UserID) { viewed = append(viewed, user) }})
-	_, err := service.Read(t.Context(), "ann", inbox.Request{Limit: 10, Peek: true})
-	require.NoError(t, err)
-	_, err = service.Read(t.Context(), "ann", inbox.Request{Before: "nonsense", Limit: 10})
-	require.ErrorIs(t, err, bucket.ErrCursor)
-	require.Empty(t, viewed)
-	_, err = service.Read(t.Context(), "ann", inbox.Request{Limit: 10})
-	require.NoError(t, err)
-	require.Equal(t, []message.UserID{"ann"}, viewed)
-}
-
 func TestReadingByAUserNeverSeen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -119,11 +119,7 @@ func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (use
 	if peek {
 		return s.state(ctx, user)
 	}
-	state, err := s.rehydrator.ArriveLazily(ctx, user, s.opts.Now())
-	if err == nil && s.opts.Viewed != nil {
-		s.opts.Viewed(user)
-	}
-	return state, err
+	return s.rehydrator.ArriveLazily(ctx, user, s.opts.Now())
 }
 
 // deletionsFrom returns the first bucket whose tombstones counting needs.

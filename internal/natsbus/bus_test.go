@@ -21,7 +21,6 @@ func TestBus(t *testing.T) {
 				_, err := js.Publish(ctx, loginSubject, payload)
 				return err
 			},
-			View: func(payload []byte) error { return js.Conn().Publish("fanmail.v1.viewed", payload) },
 		}
 	})
 }

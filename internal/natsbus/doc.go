@@ -13,11 +13,6 @@
 // gets an acknowledgement, or an error if the stream is full. A plain publish gets no answer. Fanmail announces a rehydrated
 // user on fanmail.v1.rehydrated; no stream keeps that event.
 //
-// # Viewings
-//
-// On fanmail.v1.viewed the processes tell each other which users have viewed their inbox. No stream keeps these events, and any of
-// them may be lost.
-//
 // # One holder per lane and partition
 //
 // Each lane and partition has one durable consumer that hands out one task at a time. The worker that has this task (Take) holds the

@@ -25,7 +25,6 @@ const (
 	fanoutPrefix      = "fanmail.v1.fanout."
 	loginSubject      = "fanmail.v1.login"
 	rehydratedSubject = "fanmail.v1.rehydrated"
-	viewedSubject     = "fanmail.v1.viewed"
 	deadLetterPrefix  = "fanmail.v1.dlq."
 	deadLetterUnknown = deadLetterPrefix + "unknown"
 	// damagedSubject and deadLetterDamaged are the same for users whose records are damaged. A hash of the user ends the subject, because

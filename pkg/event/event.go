@@ -99,15 +99,6 @@ func NewRehydrated(user message.UserID, recovered int64) Rehydrated {
 	return Rehydrated{Version: Version, User: user, Recovered: recovered}
 }
 
-// Viewed announces that users have opened a page of their inbox. It is a hint: the bus does not store it, and may drop it.
-type Viewed struct {
-	Version int              `json:"v"`
-	Users   []message.UserID `json:"users"`
-}
-
-// NewViewed returns the event for some users, at least one. The event shares the slice.
-func NewViewed(users []message.UserID) Viewed { return Viewed{Version: Version, Users: users} }
-
 // Encode returns the encoded event.
 func (p Published) Encode() ([]byte, error) { return json.Marshal(p) }
 
@@ -119,9 +110,6 @@ func (l Login) Encode() ([]byte, error) { return json.Marshal(l) }
 
 // Encode returns the encoded event.
 func (r Rehydrated) Encode() ([]byte, error) { return json.Marshal(r) }
-
-// Encode returns the encoded event.
-func (v Viewed) Encode() ([]byte, error) { return json.Marshal(v) }
 
 // DecodePublished decodes the result of Published.Encode. Every error is an ErrMalformed.
 func DecodePublished(data []byte) (Published, error) {
@@ -178,23 +166,6 @@ func DecodeRehydrated(data []byte) (Rehydrated, error) {
 		return Rehydrated{}, fmt.Errorf("%w: recovered is %d", ErrMalformed, r.Recovered)
 	}
 	return r, nil
-}
-
-// DecodeViewed decodes the result of Viewed.Encode. Every error is an ErrMalformed.
-func DecodeViewed(data []byte) (Viewed, error) {
-	var v Viewed
-	if err := decode(data, &v, &v.Version); err != nil {
-		return Viewed{}, err
-	}
-	if len(v.Users) == 0 {
-		return Viewed{}, fmt.Errorf("%w: there are no users", ErrMalformed)
-	}
-	for _, user := range v.Users {
-		if err := checkUser(user); err != nil {
-			return Viewed{}, err
-		}
-	}
-	return v, nil
 }
 
 func decode(data []byte, event any, version *int) error {

@@ -21,8 +21,6 @@ func task(lane event.Lane) event.Task {
 	return event.Task{Version: event.Version, ID: ref.ID, From: ref.From, Lane: lane, Partition: 11}
 }
 
-var viewed = event.NewViewed([]message.UserID{"ann", "名前"})
-
 // goldens are encoded events. Programs of other versions read them, so an existing file is never edited.
 var goldens = []struct {
 	file  string
@@ -34,7 +32,6 @@ var goldens = []struct {
 	{"task-bulk.golden.json", task(event.Bulk), func(b []byte) (any, error) { return event.DecodeTask(b) }},
 	{"login.golden.json", event.Login{User: "名前"}, func(b []byte) (any, error) { return event.DecodeLogin(b) }},
 	{"rehydrated.golden.json", event.NewRehydrated("ann", 42), func(b []byte) (any, error) { return event.DecodeRehydrated(b) }},
-	{"viewed.golden.json", viewed, func(b []byte) (any, error) { return event.DecodeViewed(b) }},
 	{"dead-letter.golden.json", event.DeadLetter{
 		Version: event.Version, Reason: "malformed", Error: "malformed event: there is no id", Attempts: 3,
 		Subject: "fanmail.v1.fanout.bulk.11", Payload: []byte("{\"v\":1}\xff"),
@@ -100,9 +97,6 @@ func TestDecodePassesOverUnknownFields(t *testing.T) {
 	rehydrated, err := event.DecodeRehydrated(field(t, event.NewRehydrated("ann", 1), "later", `"x"`))
 	require.NoError(t, err)
 	require.Equal(t, event.NewRehydrated("ann", 1), rehydrated)
-	views, err := event.DecodeViewed(field(t, viewed, "later", `7`))
-	require.NoError(t, err)
-	require.Equal(t, viewed, views)
 }
 
 func TestDecodeLoginAcceptsAVersion(t *testing.T) {
@@ -209,34 +203,6 @@ func TestDecodeRehydratedRefuses(t *testing.T) {
 	}
 }
 
-func TestDecodeViewedRefuses(t *testing.T) {
-	t.Parallel()
-	cases := []struct{ name, field, value string }{
-		{"no version", "v", ""},
-		{"no users", "users", ""},
-		{"users null", "users", "null"},
-		{"an empty list", "users", "[]"},
-		{"users that are no list", "users", `"ann"`},
-	}
-	for _, broken := range brokenUsers {
-		switch {
-		case broken.field == "v":
-			cases = append(cases, broken)
-		case broken.value != "":
-			broken.field, broken.value = "users", `["ann",`+broken.value+`]`
-			cases = append(cases, broken)
-		}
-	}
-	for _, test := range cases {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := event.DecodeViewed(field(t, viewed, test.field, test.value))
-			require.ErrorIs(t, err, event.ErrMalformed)
-			require.Zero(t, got)
-		})
-	}
-}
-
 func TestDecodeRefusesWhatIsNoObject(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{"", "null", "1", "[]", `"x"`, "{", "{}{}", "\xff"} {
@@ -247,8 +213,6 @@ func TestDecodeRefusesWhatIsNoObject(t *testing.T) {
 		_, err = event.DecodeLogin([]byte(data))
 		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
 		_, err = event.DecodeRehydrated([]byte(data))
-		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
-		_, err = event.DecodeViewed([]byte(data))
 		require.ErrorIs(t, err, event.ErrMalformed, "%q", data)
 	}
 }

@@ -27,7 +27,6 @@ func TestNewerVersion(t *testing.T) {
 		"task.version.json":        func(b []byte) error { _, err := event.DecodeTask(b); return err },
 		"login.version.json":       func(b []byte) error { _, err := event.DecodeLogin(b); return err },
 		"rehydrated.version.json":  func(b []byte) error { _, err := event.DecodeRehydrated(b); return err },
-		"viewed.version.json":      func(b []byte) error { _, err := event.DecodeViewed(b); return err },
 		"dead-letter.version.json": func(b []byte) error { _, err := event.DecodeDeadLetter(b); return err },
 	} {
 		err := decode(newer(t, file))

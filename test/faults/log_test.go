@@ -38,7 +38,6 @@ var general = []string{
 	silence, sweepError, forgetError, reapError, "messages had not moved: emitted them again",
 	"the recorded settings cannot be read: the last ones hold", "this process cannot be recorded: it is tried again",
 	"rehydrations have waited too long: more workers or processes would help",
-	"an announcement of views is lost: these users get no head start",
 	"the walk over all users cannot continue: it is tried again",
 	"what has ended cannot be removed: it is tried again after the next round through all users",
 	"this process is not ready: /readyz answers 503 until what is missing is back",

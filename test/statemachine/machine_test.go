@@ -165,7 +165,6 @@ func (m *machine) hire() {
 	for _, skew := range []time.Duration{0, -700 * time.Millisecond, 800 * time.Millisecond} {
 		opts := m.rig.FanoutOptions(skew)
 		opts.BatchOwners = m.batchOwners
-		opts.Viewers = func() []message.UserID { return m.model.users }
 		rehydrator := m.rig.Rehydrator(skew, m.limit)
 		m.workers = append(m.workers, &worker{
 			skew:      skew,

@@ -22,8 +22,6 @@ type Harness struct {
 	Bus bus.Bus
 	// Login publishes a login as a program outside Fanmail does. It returns when the login is in the stream.
 	Login func(ctx context.Context, payload []byte) error
-	// View publishes an announcement of views as another process does. It does not wait.
-	View func(payload []byte) error
 }
 
 // Run holds a bus to its contract. Every test opens a bus of its own; open registers its closing with t.Cleanup.
@@ -48,8 +46,6 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		"Held/Done of a task that another process has done":    (*suite).doneTwice,
 		"FetchLogins/in order, whatever the payload":           (*suite).fetchLogins,
 		"FetchLogins/ends with its context":                    (*suite).fetchLoginsEnds,
-		"HearViewed/hears all processes, and no nonsense":      (*suite).hearViewed,
-		"HearViewed/ends with its context":                     (*suite).hearViewedEnds,
 		"DeadLetters/in order, by pages":                       (*suite).deadLetters,
 		"DeadLetters/Drop of a letter that is gone":            (*suite).dropGone,
 		"DeadLetters/Emit puts the work back":                  (*suite).emitAgain,

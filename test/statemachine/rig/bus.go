@@ -226,11 +226,6 @@ func (b *Bus) PutLogin(ctx context.Context, payload []byte) error {
 	return err
 }
 
-// PutViewed publishes an announcement of views with any payload. It does not wait.
-func (b *Bus) PutViewed(payload []byte) error {
-	return b.js.Conn().Publish("fanmail.v1.viewed", payload)
-}
-
 // PutPublished puts anything among the published events.
 func (b *Bus) PutPublished(ctx context.Context, payload []byte) error {
 	_, err := b.js.Publish(ctx, "fanmail.v1.published", payload)

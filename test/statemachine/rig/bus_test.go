@@ -13,6 +13,6 @@ func TestBus(t *testing.T) {
 	bustest.Run(t, func(t *testing.T) bustest.Harness {
 		t.Helper()
 		b := rig.NewBus(t, bustest.Partitions)
-		return bustest.Harness{Bus: b, Login: b.PutLogin, View: b.PutViewed}
+		return bustest.Harness{Bus: b, Login: b.PutLogin}
 	})
 }

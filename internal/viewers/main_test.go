@@ -1,9 +1,0 @@
-package viewers_test
-
-import (
-	"testing"
-
-	"github.com/fanmail/fanmail/test/leaktest"
-)
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
