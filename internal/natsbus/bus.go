@@ -43,6 +43,10 @@ const (
 const (
 	// reconnectWait is the pause between two attempts to connect to the server again.
 	reconnectWait = 250 * time.Millisecond
+	// pingEvery and pingsUnanswered are how soon a connection whose other end is gone without a word counts as lost: after at most 12 s, which is
+	// three pings. Until then calls wait for answers that never come. The defaults of the client are six minutes.
+	pingEvery       = 4 * time.Second
+	pingsUnanswered = 2
 	// flushWait limits how long Close waits until the server has received everything.
 	flushWait = 2 * time.Second
 	// minMaxPayload is the least max_payload of a server in bytes. Every event fits into it: the largest is a shortened dead letter.
@@ -160,6 +164,8 @@ func (b *Bus) open(ctx context.Context) (err error) {
 		nats.Timeout(b.opts.RequestTimeout),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(reconnectWait),
+		nats.PingInterval(pingEvery),
+		nats.MaxPingsOutstanding(pingsUnanswered),
 		nats.IgnoreAuthErrorAbort(), // an operator may add the credentials to the server later
 		// Without a connection, sending fails at once. A buffer would hide the failure from every caller.
 		nats.ReconnectBufSize(-1),

@@ -112,7 +112,7 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{published, fanout, login, dead}
 }
 
-// declare creates the streams and consumers that do not exist on the server. Any number of processes may call it at the same time.
+// declare creates the streams and consumers that do not exist on the server, and updates the consumers that differ. Any number of processes may call it at the same time.
 func (b *Bus) declare(ctx context.Context) error {
 	if err := b.declareStreams(ctx); err != nil {
 		return err
@@ -123,15 +123,48 @@ func (b *Bus) declare(ctx context.Context) error {
 			sources = append(sources, b.taskSource(lane, partition))
 		}
 	}
+	have, err := b.consumers(ctx)
+	if err != nil {
+		return classify(ctx, "list consumers", err)
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(declareConcurrency)
 	for _, src := range sources {
+		if declared(have[src.consumer.Durable], src.consumer) {
+			continue
+		}
 		g.Go(func() (err error) {
 			defer panics.Catch(&err)
 			return b.declareConsumer(gctx, src)
 		})
 	}
 	return g.Wait()
+}
+
+// consumers returns the consumers of the work queues by their names, of which no two streams share one.
+func (b *Bus) consumers(ctx context.Context) (map[string]jetstream.ConsumerConfig, error) {
+	have := make(map[string]jetstream.ConsumerConfig)
+	for _, name := range []string{PublishedStream, LoginStream, FanoutStream} {
+		stream, err := b.js.Stream(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		list := stream.ListConsumers(ctx)
+		for info := range list.Info() {
+			have[info.Name] = info.Config
+		}
+		if err := list.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return have, nil
+}
+
+// declared reports whether a consumer is as wanted. The server has set what a source leaves out.
+func declared(have, want jetstream.ConsumerConfig) bool {
+	return have.Durable == want.Durable && have.Description == want.Description && have.FilterSubject == want.FilterSubject &&
+		have.AckPolicy == want.AckPolicy && have.AckWait == want.AckWait &&
+		have.MaxDeliver == want.MaxDeliver && have.MaxAckPending == want.MaxAckPending
 }
 
 func (b *Bus) declareStreams(ctx context.Context) error {

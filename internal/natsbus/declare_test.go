@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,6 +82,34 @@ func TestDeclaresGolden(t *testing.T) {
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
 	require.Equal(t, string(want), got)
+}
+
+// A process that starts declares what is missing or differs, and nothing else.
+func TestDeclaresOnlyWhatDiffers(t *testing.T) {
+	t.Parallel()
+	server := start(t, natsserver.Options{Addr: "127.0.0.1:0"})
+	nc := admin(t, server).Conn()
+	requests, err := nc.SubscribeSync("$JS.API.>")
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	for _, test := range []struct {
+		lease    time.Duration
+		declares int
+	}{{time.Minute, 4 + 6}, {time.Minute, 0}, {time.Hour, 6}} {
+		connect(t, natsbus.Options{Server: server, Partitions: 2, Lease: test.lease})
+		require.NoError(t, nc.Flush())
+		waiting, _, err := requests.Pending()
+		require.NoError(t, err)
+		declares := 0
+		for range waiting {
+			request, err := requests.NextMsgWithContext(patient(t))
+			require.NoError(t, err)
+			if strings.Contains(request.Subject, ".CREATE.") || strings.Contains(request.Subject, ".UPDATE.") {
+				declares++
+			}
+		}
+		require.Equal(t, test.declares, declares)
+	}
 }
 
 func TestDeclaresFromManyProcessesAtOnce(t *testing.T) {

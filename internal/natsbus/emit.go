@@ -98,8 +98,18 @@ func (b *Bus) emit(ctx context.Context, msgs []*nats.Msg) error {
 	return nil
 }
 
+// awaitRoom waits until so many more events may be unacknowledged, RequestTimeout at most.
+func (b *Bus) awaitRoom(ctx context.Context, events int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, b.opts.RequestTimeout, errNoRoom)
+	defer cancel()
+	if b.unacknowledged.Acquire(ctx, int64(events)) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
 func (b *Bus) emitOnce(ctx context.Context, msgs []*nats.Msg) error {
-	if err := b.unacknowledged.Acquire(ctx, int64(len(msgs))); err != nil {
+	if err := b.awaitRoom(ctx, len(msgs)); err != nil {
 		return err
 	}
 	defer b.unacknowledged.Release(int64(len(msgs)))

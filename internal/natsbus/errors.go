@@ -17,6 +17,9 @@ import (
 // ErrIncompatible means that Fanmail cannot use the server or an existing stream.
 var ErrIncompatible = errors.New("the bus is incompatible")
 
+// errNoRoom says that an event was not sent, because too many others wait for the server's answers.
+var errNoRoom = errors.New("it gives no room: too many events are unacknowledged")
+
 // Codes of the JetStream API for which nats.go has no names.
 const (
 	codeAccountResourcesExceeded jetstream.ErrorCode = 10002
@@ -90,6 +93,7 @@ func isUnavailable(err error) bool {
 		nats.ErrTimeout, nats.ErrNoResponders, nats.ErrNoServers, nats.ErrDisconnected,
 		nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
 		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs,
+		errNoRoom,
 		io.ErrClosedPipe, // a write to an embedded server that has just stopped
 	} {
 		if errors.Is(err, target) {
