@@ -142,7 +142,9 @@ func (s *assembly) fanout() {
 		Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender, Round: retention.Number(p.Walk),
 	}
 	options := s.fanoutOptions()
-	options.Queues = p.Bus
+	if p.Sweep != nil {
+		options.Elected = retention.Elect(p.Sweep, rand.Text(), 2*options.ResumeEvery, s.settings.Rules, s.opts.Now)
+	}
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	resumer := fanout.NewResumer(stores, p.Bus, options)

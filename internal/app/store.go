@@ -72,7 +72,7 @@ func openMongoDB(ctx context.Context, cfg config.Config, current *settings.Curre
 	return &Store{
 		Parts: Parts{
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
-			Walk: db.Retention(), Identities: db.Identities(), Topics: db.Topics(), Index: db.Inbox(),
+			Walk: db.Retention(), Sweep: db.Sweep(), Identities: db.Identities(), Topics: db.Topics(), Index: db.Inbox(),
 		},
 		Messages: messagecache.New(messageBytes),
 		Clock:    db.Clock,

@@ -83,13 +83,13 @@ type DeadLetterQueue interface {
 	Emit(ctx context.Context, letter event.DeadLetter) error
 }
 
-// Queues reports how old the queues are. The times are those of the bus's clock; the zero time means an empty queue.
+// Queues reads what is on the bus, and takes nothing.
 type Queues interface {
-	// OldestPublished returns when the bus stored the oldest published event.
-	OldestPublished(ctx context.Context) (time.Time, error)
-	// OldestTask returns when the bus stored the oldest task of a lane and partition, including a task that is held. It
-	// refuses a lane or partition that does not exist.
-	OldestTask(ctx context.Context, lane event.Lane, partition int) (time.Time, error)
+	// OldestPublished returns the oldest published events, also those that a router has taken, at most limit.
+	OldestPublished(ctx context.Context, limit int) ([]event.Delivery, error)
+	// OldestTasks returns the oldest tasks of a lane and partition, also one that is held, at most limit. It refuses a lane or partition that does
+	// not exist.
+	OldestTasks(ctx context.Context, lane event.Lane, partition, limit int) ([]event.Delivery, error)
 }
 
 // Monitor reports the state of the bus.

@@ -27,7 +27,7 @@ func (w *world) fileTwin() (first, second uint64) {
 func (w *world) requireGivenUp() {
 	w.t.Helper()
 	require.Equal(w.t, message.Ending{GivenUp: 1}, w.ending())
-	unfinished, err := w.Messages.Unfinished(w.t.Context(), message.ID{}, 10)
+	unfinished, err := w.Messages.Unfinished(w.t.Context(), message.ID{}, message.MaxID, 10)
 	require.NoError(w.t, err)
 	require.Empty(w.t, unfinished)
 }

@@ -13,6 +13,7 @@
 //	merge.go       merges the audiences into one ascending sequence of recipients
 //	append.go      a pass: looks up the recipients and appends the messages to their inboxes
 //	resume.go      routes messages again whose fan-out has stopped
+//	queued.go      asks the bus which messages it has
 //	headstart.go   delivers head starts of routed messages, beside the scan
 //	deadletter.go  takes tasks and events that cannot succeed out of the way
 //

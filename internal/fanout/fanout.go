@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -74,9 +73,8 @@ type Options struct {
 	// time between two calls of Resume.
 	ResumeAfter time.Duration
 	ResumeEvery time.Duration
-	// Queues returns since when the oldest events and tasks have been on the bus. The resumer does not emit a message again
-	// that may still be behind them, because that would make the backlog longer. If Queues is nil, the resumer does not ask.
-	Queues bus.Queues
+	// Elected reports whether this process is the one that resumes. It is asked before each time. If it is nil, every process resumes.
+	Elected func(context.Context) (bool, error)
 
 	Now    func() time.Time
 	Logger zerolog.Logger

@@ -240,7 +240,7 @@ func (w *world) requireDone(t *testing.T, m message.Message, delivered, skipped 
 
 func (w *world) unfinished(t *testing.T) []message.Ref {
 	t.Helper()
-	refs, err := w.Messages.Unfinished(t.Context(), message.ID{}, 100)
+	refs, err := w.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 100)
 	require.NoError(t, err)
 	return refs
 }

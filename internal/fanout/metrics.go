@@ -239,16 +239,33 @@ func newRouterMetrics(registerer prometheus.Registerer) routerMetrics {
 	return m
 }
 
-// newOverdue returns the counter of the messages that a Resumer has emitted again although older work was queued.
-func newOverdue(registerer prometheus.Registerer) prometheus.Counter {
-	return promauto.With(registerer).NewCounter(prometheus.CounterOpts{
-		Name: "fanmail_resumed_overdue_total", Help: "Swept messages that had waited for an hour behind older events or tasks, which may include their own.",
-	})
+// resumerMetrics holds what a Resumer counts.
+type resumerMetrics struct {
+	resumed               prometheus.Counter
+	done, waiting, failed prometheus.Counter
 }
 
-// newResumed returns the counter of the messages that a Resumer has emitted again.
-func newResumed(registerer prometheus.Registerer) prometheus.Counter {
-	return promauto.With(registerer).NewCounter(prometheus.CounterOpts{
-		Name: "fanmail_resumed_messages_total", Help: "Messages that had not moved for too long, and were routed again.",
-	})
+func newResumerMetrics(registerer prometheus.Registerer) resumerMetrics {
+	factory := promauto.With(registerer)
+	looks := factory.NewCounterVec(prometheus.CounterOpts{
+		Name: "fanmail_resume_looks_total", Help: "Looks for messages that do not move, by their result: done, waiting for what is on the bus, or failed.",
+	}, []string{"result"})
+	return resumerMetrics{
+		resumed: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_resumed_messages_total", Help: "Messages that had not moved for too long, and were routed again.",
+		}),
+		done: looks.WithLabelValues("done"), waiting: looks.WithLabelValues("waiting"), failed: looks.WithLabelValues("failed"),
+	}
+}
+
+// look counts a look that has failed, or left so many messages that may be on the bus.
+func (m resumerMetrics) look(err error, waiting int) {
+	switch {
+	case err != nil:
+		m.failed.Inc()
+	case waiting > 0:
+		m.waiting.Inc()
+	default:
+		m.done.Inc()
+	}
 }

@@ -227,6 +227,10 @@ type poisonedProgress struct {
 	culprit message.ID
 }
 
+func (s poisonedProgress) GetMany(context.Context, []message.ID) ([]progress.Fanout, []bool, error) {
+	panic(rig.Panicking)
+}
+
 func (s poisonedProgress) Get(ctx context.Context, id message.ID) (progress.Fanout, error) {
 	if id == s.culprit {
 		panic(rig.Panicking)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/bus"
@@ -20,13 +19,8 @@ import (
 const (
 	// resumePage is how many messages Resume reads at a time.
 	resumePage = 500
-	// resumeRemembered is for how many messages without a plan a Resumer remembers when it last emitted them. Beyond
-	// that, it emits some more often than needed.
+	// resumeRemembered is for how many messages a Resumer remembers when it last emitted them. Beyond that, it emits some more often than needed.
 	resumeRemembered = 100_000
-	// resumePatience is how long a message waits behind older events and tasks since it last moved. A backlog this old may
-	// never end, because its consumer may have stopped for good. Emitting the message again costs such a backlog one event an
-	// hour for each message, and a task for each of its open scans.
-	resumePatience = time.Hour
 )
 
 // Resumer finds messages whose fan-out has stopped: their publisher crashed before it emitted them, or the bus lost a
@@ -34,23 +28,29 @@ const (
 // concurrent use.
 type Resumer struct {
 	stores Stores
-	bus    bus.Emitter
+	bus    resumerBus
 	opts   Options
-	// emitted is when messages without a plan were last emitted. A plan would record that time itself.
+	// emitted is when this process last emitted messages.
 	emitted *lru.Cache[message.ID, time.Time]
-	resumed prometheus.Counter
-	overdue prometheus.Counter
+	metrics resumerMetrics
 	panics  *panics.Recorder
+	waiting bool // the last Resume has left a message that may be on the bus
+}
+
+// resumerBus is what a Resumer needs of the bus.
+type resumerBus interface {
+	bus.Publisher
+	bus.Queues
 }
 
 // NewResumer returns a Resumer.
-func NewResumer(stores Stores, bus bus.Emitter, opts Options) *Resumer {
+func NewResumer(stores Stores, bus resumerBus, opts Options) *Resumer {
 	emitted, err := lru.New[message.ID, time.Time](resumeRemembered)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
 	return &Resumer{
-		stores: stores, bus: bus, opts: opts, emitted: emitted, resumed: newResumed(opts.Metrics), overdue: newOverdue(opts.Metrics),
+		stores: stores, bus: bus, opts: opts, emitted: emitted, metrics: newResumerMetrics(opts.Metrics),
 		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "resume"),
 	}
 }
@@ -67,201 +67,168 @@ func (s *Resumer) Run(intake, processing context.Context) {
 		}
 		n, err := s.Resume(processing)
 		s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event { return line })
-		switch {
-		case err != nil && processing.Err() == nil:
+		if err != nil && processing.Err() == nil {
 			s.opts.Logger.Error().Err(err).Msg("resuming stopped messages failed: it is tried again")
-		case n > 0:
+		}
+		if n > 0 {
 			s.opts.Logger.Warn().Int("messages", n).Stringer("resume_after", s.opts.ResumeAfter).Msg("messages had not moved: emitted them again")
 		}
 	}
 }
 
-// Resume inspects every unfinished message that is old enough. It returns how many messages it emitted again. It leaves out
-// a message on which the code panics. Any other panic is an error.
+// Resume inspects every unfinished message that is old enough, unless another process is elected to. It returns how many messages it emitted again.
+// It leaves out a message on which the code panics, and one whose plan is damaged, which it returns as an error. Any other error ends it.
 func (s *Resumer) Resume(ctx context.Context) (emitted int, err error) {
 	defer panics.Catch(&err)
-	now := s.opts.Now()
-	bound := message.MinID(now.Add(-s.opts.ResumeAfter))
-	queues := &queueAges{queues: s.opts.Queues, slack: s.opts.Rules().PublishSlack, tasks: make(map[queue]time.Time)}
-	var overdue []message.Ref
-	defer func() { s.reportOverdue(overdue) }()
+	r := &resumption{Resumer: s, now: s.opts.Now(), queues: make(map[queue]queued)}
+	if s.opts.Elected != nil {
+		elected, err := s.opts.Elected(ctx)
+		if err == nil && !elected {
+			return 0, nil
+		}
+		r.failed = err // two processes that resume do no harm, so this one goes on
+	}
+	err = errors.Join(r.resume(ctx), r.failed)
+	s.metrics.look(err, len(r.waiting))
+	if len(r.waiting) > 0 && !s.waiting {
+		s.opts.Logger.Warn().Int("messages", len(r.waiting)).Stringer("message_id", r.waiting[0].ID).Str("from", string(r.waiting[0].From)).
+			Msg("messages have not moved, and are not emitted again: their events or tasks are on the bus")
+	}
+	s.waiting = len(r.waiting) > 0
+	return r.emitted, err
+}
+
+// resumption is one Resume.
+type resumption struct {
+	*Resumer
+	now     time.Time
+	queues  map[queue]queued
+	waiting []message.Ref // may be on the bus
+	failed  error         // of what does not end it
+	emitted int
+}
+
+func (r *resumption) resume(ctx context.Context) error {
+	old := message.MinID(r.now.Add(-r.opts.ResumeAfter))
 	for after := (message.ID{}); ; {
-		refs, err := s.stores.Messages.Unfinished(ctx, after, resumePage)
+		refs, err := r.stores.Messages.Unfinished(ctx, after, old, resumePage)
 		if err != nil {
-			return emitted, fmt.Errorf("unfinished messages: %w", err)
+			return fmt.Errorf("unfinished messages: %w", err)
+		}
+		plans, err := r.plans(ctx, refs)
+		if err != nil {
+			return err
 		}
 		var events []event.Published
-		last := len(refs) < resumePage
-		for _, ref := range refs {
-			if after = ref.ID; !ref.ID.Less(bound) {
-				last = true // this message and all that follow are too young
-				break
+		for i, ref := range refs {
+			stuck, err := false, plans[i].Err
+			if err == nil {
+				stuck, err = r.inspect(ctx, ref, plans[i].Fanout)
 			}
-			switch found, err := s.inspect(ctx, ref, now, queues); {
+			switch {
 			case panics.Is(err):
-				s.panics.Record(err, func(line *zerolog.Event) *zerolog.Event {
+				r.panics.Record(err, func(line *zerolog.Event) *zerolog.Event {
 					return line.Stringer("message_id", ref.ID).Str("from", string(ref.From))
 				})
+			case errors.Is(err, message.ErrCorrupt):
+				r.failed = errors.Join(r.failed, fmt.Errorf("message %s: %w", ref.ID, err))
 			case err != nil:
-				return emitted, fmt.Errorf("message %s: %w", ref.ID, err)
-			case found == stuckFanout, found == overdueFanout:
-				if found == overdueFanout {
-					overdue = append(overdue, ref)
-				}
-				s.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).Msg("message has not moved: emitting it again")
+				return fmt.Errorf("message %s: %w", ref.ID, err)
+			case stuck:
+				r.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).Msg("message has not moved: emitting it again")
 				events = append(events, event.NewPublished(ref))
 			}
 		}
-		if len(events) > 0 {
-			if err := s.bus.EmitPublished(ctx, events, true); err != nil {
-				return emitted, fmt.Errorf("emit: %w", err)
+		if err := r.emit(ctx, events); err != nil || len(refs) < resumePage {
+			return err
+		}
+		after = refs[len(refs)-1].ID
+	}
+}
+
+func (r *resumption) emit(ctx context.Context, events []event.Published) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if err := r.bus.EmitPublished(ctx, events, true); err != nil {
+		return fmt.Errorf("emit: %w", err)
+	}
+	for _, e := range events {
+		r.Resumer.emitted.Add(e.ID, r.now)
+	}
+	r.metrics.resumed.Add(float64(len(events)))
+	r.emitted += len(events)
+	return nil
+}
+
+// plans reads the plans of messages; one without a plan has no id. If a record is damaged, or the code panics, it reads them one by one.
+func (r *resumption) plans(ctx context.Context, refs []message.Ref) ([]progress.Found, error) {
+	plans, ids := make([]progress.Found, len(refs)), make([]message.ID, len(refs))
+	for i, ref := range refs {
+		ids[i] = ref.ID
+	}
+	err := panics.Do(func() error {
+		fanouts, planned, err := r.stores.Progress.GetMany(ctx, ids)
+		for i := range fanouts {
+			if planned[i] {
+				plans[i].Fanout = fanouts[i]
 			}
-			s.resumed.Add(float64(len(events)))
 		}
-		emitted += len(events)
-		if last {
-			return emitted, nil
-		}
-	}
-}
-
-// reportOverdue counts and logs messages that were emitted again after resumePatience.
-func (s *Resumer) reportOverdue(overdue []message.Ref) {
-	if len(overdue) == 0 {
-		return
-	}
-	s.overdue.Add(float64(len(overdue)))
-	s.opts.Logger.Warn().Int("messages", len(overdue)).Stringer("waited", resumePatience).
-		Stringer("message_id", overdue[0].ID).Str("from", string(overdue[0].From)).
-		Msg("messages have waited too long behind older events or tasks: emitted them again")
-}
-
-// queue names the tasks of a lane and partition.
-type queue struct {
-	lane      event.Lane
-	partition int
-}
-
-// queueAges asks the bus how old its queues are, each once in a Resume, when a message may wait there.
-type queueAges struct {
-	queues    bus.Queues
-	slack     time.Duration
-	published *time.Time
-	tasks     map[queue]time.Time
-}
-
-// mayHoldEvent reports whether an event that was emitted at the given time may still be on the bus.
-func (q *queueAges) mayHoldEvent(ctx context.Context, emitted time.Time) (bool, error) {
-	if q.queues == nil {
-		return false, nil
-	}
-	if q.published == nil {
-		oldest, err := q.queues.OldestPublished(ctx)
-		if err != nil {
-			return false, fmt.Errorf("read the age of the published events: %w", err)
-		}
-		q.published = &oldest
-	}
-	return q.mayHold(emitted, *q.published), nil
-}
-
-// mayHoldTask reports whether a task of a partition that was emitted at the given time may still be on the bus. The task may
-// be in any lane, because the lane of an author can change.
-func (q *queueAges) mayHoldTask(ctx context.Context, emitted time.Time, partition int) (bool, error) {
-	if q.queues == nil {
-		return false, nil
-	}
-	for _, lane := range event.Lanes() {
-		place := queue{lane, partition}
-		oldest, asked := q.tasks[place]
-		if !asked {
-			var err error
-			if oldest, err = q.queues.OldestTask(ctx, lane, partition); err != nil {
-				return false, fmt.Errorf("read the age of the %s tasks of partition %d: %w", lane, partition, err)
-			}
-			q.tasks[place] = oldest
-		}
-		if q.mayHold(emitted, oldest) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func (q *queueAges) mayHold(emitted, oldest time.Time) bool {
-	return !oldest.IsZero() && !oldest.After(emitted.Add(q.slack))
-}
-
-// finding is what Resume finds of the fan-out of a message.
-type finding int
-
-const (
-	movingFanout  finding = iota
-	stuckFanout           // it must be emitted again
-	overdueFanout         // the same, although its event or task may still be on the bus
-)
-
-// inspect returns the state of a message's fan-out. A stuck message counts as emitted when inspect returns: no other Resume
-// emits it for Options.ResumeAfter.
-func (s *Resumer) inspect(ctx context.Context, ref message.Ref, now time.Time, queues *queueAges) (_ finding, err error) {
-	defer panics.Catch(&err)
-	fanout, err := s.stores.Progress.Get(ctx, ref.ID)
-	if errors.Is(err, progress.ErrNotFound) {
-		last, ok := s.emitted.Get(ref.ID)
-		if !ok {
-			last = ref.ID.Time()
-		}
-		if last.After(now.Add(-s.opts.ResumeAfter)) {
-			return movingFanout, nil
-		}
-		queued, err := queues.mayHoldEvent(ctx, last)
-		if err != nil || queued && !overdue(last, now) {
-			return movingFanout, err
-		}
-		s.emitted.Add(ref.ID, now)
-		return stuck(queued), nil
-	}
+		return err
+	})
 	switch {
-	case err != nil:
-		return movingFanout, err
-	case len(openScans(fanout)) == 0 && !fanout.Done(), // what is left is dead
-		fanout.Moved.After(now.Add(-s.opts.ResumeAfter)):
-		return movingFanout, nil
+	case err == nil:
+		return plans, nil
+	case !errors.Is(err, message.ErrCorrupt) && !panics.Is(err):
+		return nil, fmt.Errorf("read the plans of %d messages: %w", len(ids), err)
 	}
-	queued, err := s.mayBeQueued(ctx, fanout, queues)
-	if err != nil || queued && !overdue(fanout.Moved, now) {
-		return movingFanout, err
-	}
-	if touched, err := s.stores.Progress.Touch(ctx, ref.ID, now, s.opts.ResumeAfter); err != nil || !touched {
-		return movingFanout, err
-	}
-	return stuck(queued), nil
-}
-
-// stuck returns the finding for a message that must be emitted again.
-func stuck(queued bool) finding {
-	if queued {
-		return overdueFanout
-	}
-	return stuckFanout
-}
-
-// overdue reports whether a message that moved at the given time has waited for resumePatience.
-func overdue(moved, now time.Time) bool { return !moved.After(now.Add(-resumePatience)) }
-
-// mayBeQueued reports whether the event of a message, or a task for one of its open scans, may still be on the bus. It asks
-// only for partitions that a worker takes tasks from.
-func (s *Resumer) mayBeQueued(ctx context.Context, fanout progress.Fanout, queues *queueAges) (bool, error) {
-	queued, err := queues.mayHoldEvent(ctx, fanout.Moved)
-	for _, p := range openScans(fanout) {
-		if err != nil || queued {
-			break
-		}
-		if p < s.opts.Partitions {
-			queued, err = queues.mayHoldTask(ctx, fanout.Moved, p)
+	for i, id := range ids {
+		plans[i].Err = panics.Do(func() (err error) {
+			plans[i].Fanout, err = r.stores.Progress.Get(ctx, id)
+			return err
+		})
+		if errors.Is(plans[i].Err, progress.ErrNotFound) {
+			plans[i] = progress.Found{}
 		}
 	}
-	return queued, err
+	return plans, nil
+}
+
+// inspect reports whether a message must be emitted again: nothing of it has moved for Options.ResumeAfter, and nothing of it is on the bus.
+func (r *resumption) inspect(ctx context.Context, ref message.Ref, plan progress.Fanout) (_ bool, err error) {
+	defer panics.Catch(&err)
+	moved, waits := ref.ID.Time(), []queue{{lane: event.Direct}}
+	if !plan.ID.IsZero() {
+		open := openScans(plan)
+		if len(open) == 0 && !plan.Done() { // what is left is dead
+			return false, nil
+		}
+		moved = plan.Moved
+		for _, p := range open {
+			if p >= r.opts.Partitions { // no worker takes its tasks
+				continue
+			}
+			for _, lane := range event.Lanes() { // the lane of an author can change
+				waits = append(waits, queue{lane, p})
+			}
+		}
+	}
+	if last, ok := r.Resumer.emitted.Get(ref.ID); ok && last.After(moved) {
+		moved = last
+	}
+	if moved.After(r.now.Add(-r.opts.ResumeAfter)) {
+		return false, nil
+	}
+	for _, q := range waits {
+		switch there, err := r.mayHold(ctx, q, ref.ID, moved); {
+		case err != nil:
+			return false, err
+		case there:
+			r.waiting = append(r.waiting, ref)
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // openScans returns the partitions whose scans are open.

@@ -3,12 +3,9 @@ package fanout_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/bus"
@@ -236,6 +233,7 @@ func TestResumerLeavesWhatMoves(t *testing.T) {
 	swept, err := w.resumer().Resume(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, swept)
+	require.NoError(t, w.Bus.Lose(t.Context(), "FANMAIL_FANOUT", 0))
 	w.Clock.Advance(2 * time.Second)
 	swept, err = w.resumer().Resume(t.Context())
 	require.NoError(t, err)
@@ -296,96 +294,3 @@ func TestRouterRemembersTheLane(t *testing.T) {
 }
 
 func messageOf(n int) message.Message { return message.Message{ID: id(n)} }
-
-// ages are the queues of a bus whose ages a test sets.
-type ages struct {
-	published time.Time
-	tasks     map[string]time.Time // by lane and partition, for example "bulk 0"
-	asked     map[string]int
-}
-
-func (a *ages) OldestPublished(context.Context) (time.Time, error) {
-	a.asked["published"]++
-	return a.published, nil
-}
-
-func (a *ages) OldestTask(_ context.Context, lane event.Lane, p int) (time.Time, error) {
-	place := fmt.Sprintf("%s %d", lane, p)
-	a.asked[place]++
-	return a.tasks[place], nil
-}
-
-// valueOf returns the value of a counter without labels.
-func valueOf(t *testing.T, registry prometheus.Gatherer, name string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name })
-	require.GreaterOrEqual(t, i, 0, name)
-	return families[i].GetMetric()[0].GetCounter().GetValue()
-}
-
-// What may still be waiting on the bus is not emitted again for an hour, and then once an hour.
-func TestResumerLeavesWhatWaits(t *testing.T) {
-	t.Parallel()
-	users := usersOf(0, 2)
-	for name, plan := range map[string]bool{"for the router": false, "for a deliverer": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.see(t, users...)
-			m := w.store(t, 1, "author", users...)
-			planned := w.Clock.Now()
-			queues := &ages{published: m.Sent(), asked: make(map[string]int)}
-			if plan {
-				w.plan(t, event.Bulk, []int{0}, m)
-				queues = &ages{tasks: map[string]time.Time{"medium 0": planned.Add(rig.Slack)}, asked: make(map[string]int)}
-			}
-			w.opts.Queues = queues
-			registry := w.measure()
-			resumer := w.resumer()
-			sweep := func() int {
-				swept, err := resumer.Resume(t.Context())
-				require.NoError(t, err)
-				return swept
-			}
-			overdue := func() float64 { return valueOf(t, registry, "fanmail_resumed_overdue_total") }
-			w.Clock.Advance(rig.ResumeAfter + time.Second)
-			require.Zero(t, sweep(), "it may be what waits longest")
-			for i := range 2 {
-				w.Clock.Advance(time.Hour - rig.ResumeAfter - 2*time.Second)
-				require.Zero(t, sweep(), "it has not waited for an hour")
-				w.Clock.Advance(rig.ResumeAfter + 2*time.Second)
-				require.Equal(t, 1, sweep(), "it has waited for an hour")
-				require.InDelta(t, i+1, overdue(), 0)
-			}
-			later := w.Clock.Now().Add(2 * rig.Slack)
-			queues.published, queues.tasks = later, map[string]time.Time{"medium 0": later, "bulk 0": later}
-			w.Clock.Advance(rig.ResumeAfter + time.Second)
-			require.Equal(t, 1, sweep(), "all that waits came later")
-			require.InDelta(t, 2, overdue(), 0)
-		})
-	}
-}
-
-// A message waits only for tasks of partitions in which its own scans are open. The bus is asked for others neither.
-func TestResumerAsksForOpenScansOnly(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	m, other := w.store(t, 1, "author", usersOf(0, 2)...), w.store(t, 2, "author", usersOf(0, 2)...)
-	for _, one := range []message.Message{m, other} {
-		_, err := w.Progress.Plan(t.Context(), one.ID, []int{0, 1, rig.Partitions}, w.Clock.Now()) // no worker takes from the last
-		require.NoError(t, err)
-		w.put(t, one, 1, progress.Scan{Joined: true, Done: true})
-	}
-	old := w.Clock.Now().Add(-time.Hour)
-	queues := &ages{asked: make(map[string]int), tasks: map[string]time.Time{
-		"bulk 1": old, fmt.Sprintf("bulk %d", rig.Partitions): old, "slow 0": old,
-	}}
-	w.opts.Queues = queues
-	w.Clock.Advance(rig.ResumeAfter + time.Second)
-	swept, err := w.resumer().Resume(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 2, swept)
-	require.Equal(t, map[string]int{"published": 1, "medium 0": 1, "bulk 0": 1}, queues.asked)
-}

@@ -106,7 +106,7 @@ func TestEventThatCannotBeRoutedMakesWay(t *testing.T) {
 	running.Go(func() { w.deliverer().Run(intake, t.Context(), w.Bus.Bus) })
 	unfinished := func(want ...message.Ref) func() bool {
 		return func() bool {
-			refs, err := w.Messages.Unfinished(context.WithoutCancel(intake), message.ID{}, 20)
+			refs, err := w.Messages.Unfinished(context.WithoutCancel(intake), message.ID{}, message.MaxID, 20)
 			return err == nil && slices.Equal(refs, want)
 		}
 	}
@@ -152,7 +152,7 @@ func TestRun(t *testing.T) {
 	}()
 	w.publish(t, messages...)
 	require.Eventually(t, func() bool {
-		refs, err := w.Messages.Unfinished(context.WithoutCancel(intake), message.ID{}, 10)
+		refs, err := w.Messages.Unfinished(context.WithoutCancel(intake), message.ID{}, message.MaxID, 10)
 		return err == nil && len(refs) == 0
 	}, patience, time.Millisecond)
 	stop()
@@ -190,7 +190,7 @@ func TestNothingIsLostWhereTheBusIsFull(t *testing.T) {
 	_, err := w.resumer().Resume(t.Context())
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		refs, err := w.Messages.Unfinished(t.Context(), message.ID{}, 10)
+		refs, err := w.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 10)
 		return err == nil && len(refs) == 0
 	}, patience, time.Millisecond)
 	stop()

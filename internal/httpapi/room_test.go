@@ -41,7 +41,7 @@ func TestNoRoom(t *testing.T) {
 		require.Contains(t, answer.Body.String(), "disk is nearly full, and it accepted nothing of this request")
 		require.NotContains(t, answer.Body.String(), "3 MiB")
 	}
-	refs, err := w.db.Messages().Unfinished(t.Context(), message.ID{}, 10)
+	refs, err := w.db.Messages().Unfinished(t.Context(), message.ID{}, message.MaxID, 10)
 	require.NoError(t, err)
 	require.Empty(t, refs)
 	require.JSONEq(t, `{"users":[],"next":null}`, w.ask(t, http.MethodGet, "/v1/users/ann/followers", "").Body.String())

@@ -266,7 +266,7 @@ func (w *world) contents(tb testing.TB, users ...message.UserID) contents {
 		Following: map[message.UserID]int{}, Entries: map[message.UserID]int{},
 	}
 	var err error
-	c.Unfinished, err = w.db.Messages().Unfinished(tb.Context(), message.ID{}, 1000)
+	c.Unfinished, err = w.db.Messages().Unfinished(tb.Context(), message.ID{}, message.MaxID, 1000)
 	require.NoError(tb, err)
 	for _, user := range users {
 		states, err := userstate.States(w.db.Users().Lookup(tb.Context(), []message.UserID{user}))

@@ -94,10 +94,10 @@ func (s *Messages) Naming(ctx context.Context, user message.UserID, after, befor
 }
 
 // Unfinished implements message.Store. It asks every shard.
-func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) ([]message.Ref, error) {
+func (s *Messages) Unfinished(ctx context.Context, after, before message.ID, limit int) ([]message.Ref, error) {
 	return s.search(ctx, search{
 		parts:  []searchPart{{filter: bson.D{{Key: fieldUnfinished, Value: true}}, index: byUnfinished.name()}},
-		bounds: window{after.Next(), message.MaxID}, order: message.OldestFirst, limit: limit,
+		bounds: window{after.Next(), before}, order: message.OldestFirst, limit: limit,
 	})
 }
 

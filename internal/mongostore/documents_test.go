@@ -181,6 +181,8 @@ func TestDocuments(t *testing.T) {
 		Proven: 5, Expired: 6, Rate: 0.5, Freed: 8,
 	}))
 	requireGolden(t, "walk.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "walk"}}))
+	require.NoError(t, db.Sweep().Replace(ctx, retention.Round{}, retention.Round{Began: at, Token: "host-2", Until: at.Add(time.Minute)}))
+	requireGolden(t, "sweep.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "sweep"}}))
 }
 
 // TestOtherFormatsAreRefused has each store come across a document of a later version, and one of none.

@@ -157,6 +157,7 @@ type DB struct {
 	progress *Progress
 	settings *Settings
 	walk     *Retention
+	sweep    *Retention
 	topics   *Topics
 
 	identities *Identities
@@ -231,7 +232,7 @@ func (db *DB) open() {
 	db.edges = &Edges{followers: db.collection(followersName), following: db.collection(followingName), pages: newPages()}
 	db.progress = &Progress{c: db.collection(fanoutsName)}
 	db.settings = &Settings{c: db.collection(metaName)}
-	db.walk = &Retention{c: db.collection(metaName)}
+	db.walk, db.sweep = &Retention{db.collection(metaName), walkID}, &Retention{db.collection(metaName), sweepID}
 	db.identities = &Identities{c: db.collection(identitiesName), lists: db.collection(listsName)}
 	db.topics = &Topics{c: db.collection(topicsName)}
 }
@@ -300,6 +301,9 @@ func (db *DB) Settings() *Settings { return db.settings }
 
 // Retention returns the store of the record of the walk over all users.
 func (db *DB) Retention() *Retention { return db.walk }
+
+// Sweep returns the store of the record of the process that resumes stopped messages. Only its lease is used.
+func (db *DB) Sweep() *Retention { return db.sweep }
 
 // Identities returns the store of identities.
 func (db *DB) Identities() *Identities { return db.identities }

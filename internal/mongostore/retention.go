@@ -11,11 +11,17 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// roundID is the id of the record of the walk over all users.
-const roundID = "walk"
+// The ids of the records of the walk over all users, and of the process that resumes stopped messages.
+const (
+	walkID  = "walk"
+	sweepID = "sweep"
+)
 
-// Retention is the store of the record of the walk over all users: one document beside that of the format.
-type Retention struct{ c collection }
+// Retention is the store of one of these records: a document beside that of the format.
+type Retention struct {
+	c  collection
+	id string
+}
 
 var _ retention.Store = (*Retention)(nil)
 
@@ -51,8 +57,8 @@ func (r *roundRecord) marks(to *retention.Round) map[**bson.Binary]*message.ID {
 // Load implements retention.Store.
 func (s *Retention) Load(ctx context.Context) (retention.Round, error) {
 	var found roundRecord
-	err := s.c.call(ctx, "read the walk over all users", func(ctx context.Context) (err error) {
-		found, err = one[roundRecord](s.c, s.c.FindOne(ctx, bson.D{{Key: fieldID, Value: roundID}}))
+	err := s.c.call(ctx, "read who walks or resumes", func(ctx context.Context) (err error) {
+		found, err = one[roundRecord](s.c, s.c.FindOne(ctx, bson.D{{Key: fieldID, Value: s.id}}))
 		return err
 	})
 	switch {
@@ -83,7 +89,7 @@ func (s *Retention) Load(ctx context.Context) (retention.Round, error) {
 // Replace implements retention.Store.
 func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error {
 	document := roundRecord{
-		ID: roundID, Version: version, Revision: from.Revision + 1, Began: date(to.Began), Ended: to.Ended,
+		ID: s.id, Version: version, Revision: from.Revision + 1, Began: date(to.Began), Ended: to.Ended,
 		Partition: int32(to.Partition), After: to.After, Token: to.Token, //nolint:gosec // there are at most 256 partitions
 		Number: to.Number, Missed: to.Missed, Proven: to.Proven, Expired: to.Expired, Rate: to.Rate, Freed: to.Freed,
 	}
@@ -96,5 +102,5 @@ func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error
 	if !to.Until.IsZero() {
 		document.Until = date(to.Until)
 	}
-	return s.c.replaceRevised(ctx, "record the walk over all users", roundID, from.Revision, document, retention.ErrChanged)
+	return s.c.replaceRevised(ctx, "record who walks or resumes", s.id, from.Revision, document, retention.ErrChanged)
 }

@@ -113,7 +113,7 @@ func TestSearchIsExactAndBounded(t *testing.T) {
 			bounded("newest naming", newest[:page], naming, message.NewestFirst)
 			bounded("oldest naming", ids[:page], naming, message.OldestFirst)
 			queries.Store(0)
-			refs, err := store.Unfinished(t.Context(), message.ID{}, page)
+			refs, err := store.Unfinished(t.Context(), message.ID{}, message.MaxID, page)
 			require.NoError(t, err)
 			for i, ref := range refs {
 				require.Equal(t, ids[i], ref.ID)

@@ -263,7 +263,7 @@ func TestScattering(t *testing.T) {
 	}
 	_, err = db.Messages().CountToFollowers(ctx, ofTopic)
 	require.NoError(t, err)
-	_, err = db.Messages().Unfinished(ctx, message.ID{}, 1)
+	_, err = db.Messages().Unfinished(ctx, message.ID{}, message.MaxID, 1)
 	require.NoError(t, err)
 	_, err = db.Edges().Following(ctx, "ann", "", 1)
 	require.NoError(t, err)

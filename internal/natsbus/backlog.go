@@ -37,22 +37,19 @@ func (b *Bus) Backlog(ctx context.Context) (bus.Backlog, error) {
 	return backlog, nil
 }
 
-// OldestPublished implements bus.Queues.
-func (b *Bus) OldestPublished(ctx context.Context) (time.Time, error) {
-	backlog, err := b.Backlog(ctx)
-	return backlog.Published.Oldest, err
+// OldestPublished implements bus.Queues by a single request.
+func (b *Bus) OldestPublished(ctx context.Context, limit int) ([]event.Delivery, error) {
+	oldest, err := b.read(ctx, PublishedStream, publishedSubject, 1, limit)
+	return oldest, classify(ctx, "read the oldest published events", err)
 }
 
-// OldestTask implements bus.Queues by a single request.
-func (b *Bus) OldestTask(ctx context.Context, lane event.Lane, partition int) (time.Time, error) {
+// OldestTasks implements bus.Queues by a single request.
+func (b *Bus) OldestTasks(ctx context.Context, lane event.Lane, partition, limit int) ([]event.Delivery, error) {
 	if err := b.checkPlace(lane, partition); err != nil {
-		return time.Time{}, err
+		return nil, err
 	}
-	oldest, err := b.read(ctx, FanoutStream, taskSubject(lane, partition), 1, 1)
-	if err != nil || len(oldest) == 0 {
-		return time.Time{}, classify(ctx, "read the oldest task", err)
-	}
-	return oldest[0].Stored, nil
+	oldest, err := b.read(ctx, FanoutStream, taskSubject(lane, partition), 1, limit)
+	return oldest, classify(ctx, "read the oldest tasks", err)
 }
 
 func (b *Bus) readBacklog(ctx context.Context) (bus.Backlog, error) {

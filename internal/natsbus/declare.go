@@ -84,6 +84,7 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	published.Subjects = []string{publishedSubject}
 	published.Retention = jetstream.WorkQueuePolicy
 	published.MaxBytes = b.opts.PublishedBytes
+	published.AllowDirect = true // OldestPublished reads with a direct get
 
 	fanout := common
 	fanout.Name = FanoutStream
@@ -190,7 +191,7 @@ func (b *Bus) declareStream(ctx context.Context, want jetstream.StreamConfig) er
 		return err
 	}
 	unlimited := have.MaxBytes <= 0
-	if (unlimited || have.MaxBytes >= want.MaxBytes) && have.Replicas >= want.Replicas {
+	if (unlimited || have.MaxBytes >= want.MaxBytes) && have.Replicas >= want.Replicas && (have.AllowDirect || !want.AllowDirect) {
 		return nil
 	}
 	// An operator may have made the stream larger than the configuration of this process says. So limits are only raised.
@@ -198,6 +199,7 @@ func (b *Bus) declareStream(ctx context.Context, want jetstream.StreamConfig) er
 		have.MaxBytes = max(have.MaxBytes, want.MaxBytes)
 	}
 	have.Replicas = max(have.Replicas, want.Replicas)
+	have.AllowDirect = have.AllowDirect || want.AllowDirect
 	_, err = b.js.UpdateStream(ctx, have)
 	return classify(ctx, doing, err)
 }
@@ -226,8 +228,6 @@ func compatible(have, want jetstream.StreamConfig) error {
 		return incompatible(want.Name, "discard", have.Discard, want.Discard)
 	case have.Storage != want.Storage:
 		return incompatible(want.Name, "storage", have.Storage, want.Storage)
-	case have.AllowDirect != want.AllowDirect:
-		return incompatible(want.Name, "allow_direct", have.AllowDirect, want.AllowDirect)
 	}
 	return nil
 }

@@ -192,7 +192,6 @@ func TestDeclareRefusesStreamsThatBehaveOtherwise(t *testing.T) {
 		"drops the oldest":           {func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "discard"},
 		"is in memory":               {func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, "storage"},
 		"misses a lane":              {func(c *jetstream.StreamConfig) { c.Subjects = []string{"fanmail.v1.fanout.bulk.*"} }, "subjects"},
-		"cannot be read":             {func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "allow_direct"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

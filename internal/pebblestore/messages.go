@@ -330,7 +330,7 @@ func (s *Messages) AnyAfter(ctx context.Context, after message.ID) (_ bool, err 
 }
 
 // Unfinished implements message.Store.
-func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) (refs []message.Ref, err error) {
+func (s *Messages) Unfinished(ctx context.Context, after, before message.ID, limit int) (refs []message.Ref, err error) {
 	call, err := s.db.begin(ctx, "messages.unfinished")
 	if err != nil {
 		return nil, err
@@ -348,6 +348,9 @@ func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) 
 			return nil, fmt.Errorf("read from the store: %w", err)
 		}
 		ref := message.Ref{ID: idOf(it.Key())}
+		if !ref.ID.Less(before) {
+			break
+		}
 		if err := decodeValue(spacePending, value, &ref.From); err != nil {
 			return nil, err
 		}

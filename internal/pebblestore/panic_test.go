@@ -43,7 +43,7 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"get":      func(ctx context.Context) error { return first(db.Messages().Get(ctx, ref)) },
 		"get many": func(ctx context.Context) error { return first(db.Messages().GetMany(ctx, []message.Ref{ref})) },
 		"unfinished": func(ctx context.Context) error {
-			return first(db.Messages().Unfinished(ctx, message.ID{}, 9))
+			return first(db.Messages().Unfinished(ctx, message.ID{}, message.MaxID, 9))
 		},
 		"reserve": func(ctx context.Context) error { return first(db.Keys().Reserve(ctx, key, now)) },
 		"replace": func(ctx context.Context) error { return db.Keys().Replace(ctx, key, messagetest.ID(2)) },

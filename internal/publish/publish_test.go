@@ -195,7 +195,7 @@ func TestClockAhead(t *testing.T) {
 				}
 				require.Empty(t, d.valid(t))
 				require.Empty(t, d.emitter.emitted)
-				unfinished, err := d.Messages.Unfinished(t.Context(), message.ID{}, 10)
+				unfinished, err := d.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 10)
 				require.NoError(t, err)
 				require.Empty(t, unfinished)
 				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)

@@ -77,13 +77,37 @@ func Number(store Store) func(context.Context) (int64, error) {
 	}
 }
 
+// Elect returns a function that reports whether the process with the given token has a lease, and takes or renews it if it can. The store is another
+// one than that of the walk. A lease makes work cheaper, not safer: two processes may believe that they have it.
+func Elect(
+	store Store, token string, lasts time.Duration, rules func() userstate.Rules, now func() time.Time,
+) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		r, err := store.Load(ctx)
+		at := now().UTC().Truncate(time.Millisecond)
+		if err != nil || r.Token != token && !r.vacant(at, lasts, rules().ClockTolerance) {
+			return false, err
+		}
+		err = store.Replace(ctx, r, Round{Began: at, Token: token, Until: at.Add(lasts)})
+		if errors.Is(err, ErrChanged) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+}
+
 // due reports whether a process should walk now: a round is under way that no process walks, or the next one is due. A time that is later
 // than any process can have set it was set by a clock that was ahead.
 func (r Round) due(now time.Time, every, tolerance time.Duration) bool {
 	if r.Ended || r.Revision == 0 {
 		return !now.Before(r.Began.Add(every)) || r.Began.After(now.Add(tolerance))
 	}
-	return r.Until.Before(now) || r.Until.After(now.Add(lease+tolerance))
+	return r.vacant(now, lease, tolerance)
+}
+
+// vacant reports whether no process has the round: the lease, which lasts for the given time, has ended, or was set by a clock that was ahead.
+func (r Round) vacant(now time.Time, lasts, tolerance time.Duration) bool {
+	return r.Until.Before(now) || r.Until.After(now.Add(lasts+tolerance))
 }
 
 // taken returns the round for a process that walks from now on: a new one if the last has ended, else the one under way.

@@ -298,19 +298,22 @@ func series(ns ...int) []message.ID {
 
 // bounds are ranges over the ids 1, 3, 5, 7 and 9, with the ids in them.
 var bounds = []struct {
-	name  string
-	after message.ID
-	limit int
-	want  []int
+	name          string
+	after, before message.ID
+	limit         int
+	want          []int
 }{
-	{"everything", message.ID{}, 100, []int{1, 3, 5, 7, 9}},
-	{"limit", message.ID{}, 2, []int{1, 3}},
-	{"exactly as many", message.ID{}, 5, []int{1, 3, 5, 7, 9}},
-	{"after is excluded", messagetest.ID(3), 100, []int{5, 7, 9}},
-	{"after lies between", messagetest.ID(4), 2, []int{5, 7}},
-	{"after the last", messagetest.ID(9), 100, []int{}},
-	{"after a time", message.MinID(epoch.Add(5 * time.Millisecond)), 1, []int{5}},
-	{"after the greatest", message.MaxID, 100, []int{}},
+	{"everything", message.ID{}, message.MaxID, 100, []int{1, 3, 5, 7, 9}},
+	{"limit", message.ID{}, message.MaxID, 2, []int{1, 3}},
+	{"exactly as many", message.ID{}, message.MaxID, 5, []int{1, 3, 5, 7, 9}},
+	{"after is excluded", messagetest.ID(3), message.MaxID, 100, []int{5, 7, 9}},
+	{"after lies between", messagetest.ID(4), message.MaxID, 2, []int{5, 7}},
+	{"after the last", messagetest.ID(9), message.MaxID, 100, []int{}},
+	{"after a time", message.MinID(epoch.Add(5 * time.Millisecond)), message.MaxID, 1, []int{5}},
+	{"before is excluded", messagetest.ID(1), messagetest.ID(7), 100, []int{3, 5}},
+	{"before a time", message.ID{}, message.MinID(epoch.Add(5 * time.Millisecond)), 100, []int{1, 3}},
+	{"before what is after", messagetest.ID(7), messagetest.ID(3), 100, []int{}},
+	{"after the greatest", message.MaxID, message.MaxID, 100, []int{}},
 }
 
 func refs(froms map[int]message.UserID, ns ...int) []message.Ref {
@@ -337,7 +340,7 @@ func (s messageSuite) unfinished(t *testing.T) {
 	t.Parallel()
 	h := s.insertSeries(t)
 	for _, b := range bounds {
-		got, err := h.Messages.Unfinished(t.Context(), b.after, b.limit)
+		got, err := h.Messages.Unfinished(t.Context(), b.after, b.before, b.limit)
 		require.NoError(t, err, b.name)
 		require.Equal(t, refs(froms, b.want...), append([]message.Ref{}, got...), b.name)
 	}
@@ -359,7 +362,7 @@ func (s messageSuite) reopenKeepsMessages(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, m, got)
 	}
-	unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
+	unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 100)
 	require.NoError(t, err)
 	require.Len(t, unfinished, len(want))
 	require.Equal(t, want, h.naming(t, "anna"))

@@ -36,7 +36,7 @@ func (s messageSuite) conclude(t *testing.T) {
 	h.conclude(t, first, second)
 	for range 2 {
 		require.Equal(t, []message.Ending{second, {Ref: two}, first, first}, h.endings(t, three, two, one, message.Ref{ID: one.ID}))
-		unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, 10)
+		unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 10)
 		require.NoError(t, err)
 		require.Equal(t, []message.Ref{two}, unfinished, "a concluded message is finished")
 		stored, err := h.Messages.Get(t.Context(), one)

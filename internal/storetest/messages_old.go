@@ -104,7 +104,7 @@ func (h messageStore) requireOnly(t *testing.T, kept, removed []message.Ref) {
 	count, err := h.Messages.CountToFollowers(t.Context(), ranges)
 	require.NoError(t, err)
 	require.EqualValues(t, len(kept), count)
-	unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
+	unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 100)
 	require.NoError(t, err)
 	require.Equal(t, kept, unfinished)
 	old, err := h.Messages.Oldest(t.Context(), message.ID{}, message.MaxID, 100)

@@ -131,7 +131,7 @@ func (s messageSuite) futureIsFinished(t *testing.T) {
 		_, err := h.Messages.Insert(t.Context(), messages[i:i+1], rules(2*time.Minute).Timing())
 		require.NoError(t, err)
 	}
-	unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, 100)
+	unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 100)
 	require.NoError(t, err)
 	require.Equal(t, []message.Ref{messages[0].Ref(), messages[1].Ref()}, unfinished)
 }

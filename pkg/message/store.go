@@ -81,9 +81,9 @@ type Store interface {
 	// many void messages have such ids, it may report true although there is no other. A sharded store asks every shard.
 	AnyAfter(ctx context.Context, after ID) (bool, error)
 
-	// Unfinished returns messages that are not finished and have ids above after, in ascending order, at
+	// Unfinished returns messages that are not finished and have ids above after and below before, in ascending order, at
 	// most limit.
-	Unfinished(ctx context.Context, after ID, limit int) ([]Ref, error)
+	Unfinished(ctx context.Context, after, before ID, limit int) ([]Ref, error)
 
 	// Oldest returns messages with ids above after, up to and including upTo, in ascending order, at most limit. A sharded store asks
 	// every shard.

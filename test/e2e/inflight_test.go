@@ -23,7 +23,7 @@ func (w *world) inFlight(ctx context.Context) (pending, running int) {
 	w.Helper()
 	w.left(ctx, func(store stores) {
 		for after, more := (message.ID{}), true; more; {
-			refs, err := store.messages.Unfinished(ctx, after, leftPage)
+			refs, err := store.messages.Unfinished(ctx, after, message.MaxID, leftPage)
 			require.NoError(w, err)
 			for _, ref := range refs {
 				after = ref.ID

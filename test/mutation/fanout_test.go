@@ -4,6 +4,7 @@ const (
 	concluderGo = "internal/retention/conclude.go"
 	routerGo    = "internal/fanout/router.go"
 	directGo    = "internal/fanout/direct.go"
+	resumeGo    = "internal/fanout/resume.go"
 	batchGo     = "internal/fanout/batch.go"
 	declareGo   = "internal/natsbus/declare.go"
 )
@@ -123,6 +124,21 @@ func fanningOut() []mutation {
 			name: "acknowledging a message that was handed over before it is planned", trap: "nobody delivers it before the sweep",
 			edits: []edit{{routerGo, "if l.audience.lane == event.Direct {\n			return nil\n		}\n		return r.plan(ctx, l)", "return nil"}},
 			pkg:   fanout, run: "^TestDirectDeliveryHandsOver$",
+		},
+		{
+			name: "a sweep that only looks at plans", trap: "a message whose publisher died before it emitted the event is never delivered",
+			edits: []edit{{resumeGo, "if !plan.ID.IsZero() {\n", "if plan.ID.IsZero() {\n		return false, nil\n	} else {\n"}},
+			pkg:   fanout, run: "^TestResumer$",
+		},
+		{
+			name: "a sweep that takes one old event for a sign that all later ones wait", trap: "what was lost behind it is late without limit",
+			edits: []edit{{"internal/fanout/queued.go", "if len(oldest) == queueRead {\n		found.upTo = oldest[queueRead-1].Stored", "if len(oldest) > 0 {\n		found.upTo = oldest[0].Stored"}},
+			pkg:   fanout, run: "^TestResumerBehindOthers$",
+		},
+		{
+			name: "a sweep that leaves plans whose scans are all done", trap: "the last worker died before the ending: the message is never done",
+			edits: []edit{{resumeGo, "if len(open) == 0 && !plan.Done() {", "if len(open) == 0 {"}},
+			pkg:   fanout, run: "^TestRouterEndsAPlanThatIsDone$",
 		},
 	}
 }

@@ -36,7 +36,7 @@ func (m *machine) finish(t *rapid.T) {
 	}
 	for sweeps := 0; ; sweeps++ {
 		m.drain(t)
-		unfinished, err := m.rig.Messages.Unfinished(t.Context(), message.ID{}, 1000)
+		unfinished, err := m.rig.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 1000)
 		require.NoError(t, err)
 		if len(unfinished) == 0 {
 			m.redriven(t)

@@ -290,7 +290,7 @@ func (s *schedule) rest(t *testing.T) {
 	do(&player{next: s.fanOut(0)})
 	resumer := fanout.NewResumer(s.Stores(), s.Bus, s.FanoutOptions(0))
 	for {
-		unfinished, err := s.Messages.Unfinished(t.Context(), message.ID{}, 100)
+		unfinished, err := s.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 100)
 		require.NoError(t, err)
 		if len(unfinished) == 0 {
 			break

@@ -34,20 +34,23 @@ func (s *suite) backlog() {
 	require.Equal(s.t, bus.Queue{Messages: 1, Oldest: other.First().Stored}, all.Tasks[event.Medium])
 	require.Equal(s.t, bus.Queue{Messages: 3, Oldest: received[0].Delivery().Stored}, all.Published)
 	require.Equal(s.t, uint64(1), all.Logins.Messages)
-	for place, want := range map[event.Lane][]time.Time{
-		event.Bulk: {held.First().Stored}, event.Medium: {{}, other.First().Stored},
-	} {
-		for partition, oldest := range want {
-			got, err := s.Bus.OldestTask(s.ctx(), place, partition)
-			require.NoError(s.t, err)
-			require.Equal(s.t, oldest, got, "%s %d", place, partition)
+	for place, want := range map[event.Lane][]int{event.Bulk: {2, 2}, event.Medium: {0, 1}} {
+		for partition, tasks := range want {
+			require.Len(s.t, s.oldestTasks(place, partition, 9), tasks, "%s %d", place, partition)
 		}
 	}
-	_, err := s.Bus.OldestTask(s.ctx(), event.Bulk, Partitions)
+	first := s.oldestTasks(event.Bulk, 0, 1)
+	require.Len(s.t, first, 1)
+	require.Equal(s.t, held.First().Payload, first[0].Payload, "also a task that is held")
+	require.Equal(s.t, held.First().Stored, first[0].Stored)
+	_, err := s.Bus.OldestTasks(s.ctx(), event.Bulk, Partitions, 1)
 	require.Error(s.t, err)
-	oldest, err := s.Bus.OldestPublished(s.ctx())
+	published, err := s.Bus.OldestPublished(s.ctx(), 2)
 	require.NoError(s.t, err)
-	require.Equal(s.t, received[0].Delivery().Stored, oldest)
+	require.Len(s.t, published, 2)
+	for i, one := range published {
+		require.Equal(s.t, received[i].Delivery().Payload, one.Payload, "also an event that was handed out")
+	}
 	for name, fill := range all.Streams {
 		require.NotZero(s.t, fill.Bytes, name)
 	}
@@ -58,7 +61,12 @@ func (s *suite) backlog() {
 	require.NoError(s.t, held.Done(s.ctx()))
 	rest := s.eventually(func(b bus.Backlog) bool { return b.Tasks[event.Bulk].Messages == 2 })
 	require.Equal(s.t, s.take(event.Bulk, 1).First().Stored, rest.Tasks[event.Bulk].Oldest, "the other partition has the oldest task now")
-	oldest, err = s.Bus.OldestTask(s.ctx(), event.Bulk, 0)
+	require.Empty(s.t, s.oldestTasks(event.Bulk, 0, 9))
+}
+
+func (s *suite) oldestTasks(lane event.Lane, partition, limit int) []event.Delivery {
+	s.t.Helper()
+	oldest, err := s.Bus.OldestTasks(s.ctx(), lane, partition, limit)
 	require.NoError(s.t, err)
-	require.Zero(s.t, oldest)
+	return oldest
 }

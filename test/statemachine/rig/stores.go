@@ -81,8 +81,8 @@ func (s *Messages) AnyAfter(ctx context.Context, after message.ID) (bool, error)
 }
 
 // Unfinished implements message.Store.
-func (s *Messages) Unfinished(ctx context.Context, after message.ID, limit int) ([]message.Ref, error) {
-	return through(ctx, "Unfinished", func() ([]message.Ref, error) { return s.Store.Unfinished(ctx, after, limit) })
+func (s *Messages) Unfinished(ctx context.Context, after, before message.ID, limit int) ([]message.Ref, error) {
+	return through(ctx, "Unfinished", func() ([]message.Ref, error) { return s.Store.Unfinished(ctx, after, before, limit) })
 }
 
 // Endings implements message.Store.
