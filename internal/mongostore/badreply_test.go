@@ -160,11 +160,6 @@ func TestProgressWithBadReplies(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, []progress.Moved{{Applied: true, Scan: to}}, stepped)
 				from = to
-
-				later := messagetest.Epoch.Add(time.Duration(i+1) * time.Second)
-				touched, err := store.Touch(t.Context(), id, later, 0)
-				require.NoError(t, err)
-				require.True(t, touched)
 			}
 		}
 	})

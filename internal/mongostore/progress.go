@@ -229,21 +229,3 @@ func (s *Progress) step(ctx context.Context, step progress.Move, token bson.Obje
 
 // errChanged says that a document refused an update but now has the state that the update expected. The update is repeated.
 var errChanged = errors.New("the document changed meanwhile")
-
-// Touch implements progress.Store. If a reply was lost, the repetition finds the time that this call wrote, or the same
-// millisecond written by another caller. Then both callers take care of the fan-out, which is harmless.
-func (s *Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (touched bool, err error) {
-	moved := bson.E{Key: fieldMoved, Value: date(now)}
-	stale := append(fanoutFilter(id), bson.E{Key: fieldMoved, Value: operator("$lt", date(now.Add(-idle)))})
-	repeated := false
-	err = s.c.call(ctx, "touch a fan-out", func(ctx context.Context) error {
-		result, err := s.c.UpdateOne(ctx, stale, operator("$set", bson.D{moved}))
-		touched = err == nil && result.MatchedCount > 0
-		if err == nil && !touched && repeated {
-			touched, err = s.c.has(ctx, append(fanoutFilter(id), moved))
-		}
-		repeated = true
-		return err
-	})
-	return touched, err
-}

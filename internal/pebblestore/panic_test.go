@@ -74,7 +74,6 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"following": func(ctx context.Context) error { return first(db.Edges().Following(ctx, "ann", "", 9)) },
 		"plan":      func(ctx context.Context) error { return first(db.Progress().Plan(ctx, m.ID, []int{0}, now)) },
 		"step":      func(ctx context.Context) error { return first(db.Progress().Step(ctx, []progress.Move{step}, now)) },
-		"touch":     func(ctx context.Context) error { return first(db.Progress().Touch(ctx, m.ID, now, 0)) },
 		"load":      func(ctx context.Context) error { return first(db.Settings().Load(ctx)) },
 		"replace the settings": func(ctx context.Context) error {
 			return db.Settings().Replace(ctx, settings.Record{}, settings.Record{})

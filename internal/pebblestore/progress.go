@@ -204,30 +204,3 @@ func (s *Progress) step(batch *pebble.Batch, step progress.Move, now time.Time) 
 		pair{scanKey(step.ID, step.Partition), encodeScan(step.To)})
 	return progress.Moved{Applied: true, Scan: step.To}, err
 }
-
-// Touch implements progress.Store.
-func (s *Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (_ bool, err error) {
-	call, err := s.db.begin(ctx, "progress.touch")
-	if err != nil {
-		return false, err
-	}
-	defer call.end(ctx, &err)
-	locks := s.lock(1, func(int) message.ID { return id })
-	defer locks.unlock()
-	key := idKey(spacePlans, id)
-	var moved time.Time
-	planned, err := s.db.get(key, func(value []byte) (err error) {
-		moved, err = parseMoved(value)
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("touch the fan-out of %s: %w", id, err)
-	}
-	if !planned || !moved.Before(now.Add(-idle)) {
-		return false, nil
-	}
-	if err := s.db.engine.Set(key, encodeMoved(now), pebble.NoSync); err != nil {
-		return false, fmt.Errorf("touch the fan-out of %s: %w", id, err)
-	}
-	return true, nil
-}

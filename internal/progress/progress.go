@@ -107,7 +107,7 @@ type Fanout struct {
 	ID message.ID
 	// Scans has a key for each partition that the message was planned for.
 	Scans map[int]Scan
-	// Moved is the time of the plan, or of the last Step or Touch after it; in UTC, to the millisecond.
+	// Moved is the time of the plan, or of the last Step after it; in UTC, to the millisecond.
 	Moved time.Time
 }
 
@@ -156,7 +156,7 @@ type Moved struct {
 }
 
 // Store holds fan-outs. All methods are safe for concurrent use and atomic for each scan. A read sees every write of every process
-// that had returned before the read began. A write other than Touch survives a crash once it has returned.
+// that had returned before the read began. A write survives a crash once it has returned.
 type Store interface {
 	// Plan records the partitions in which a message has recipients, and returns the record. If the message already has a plan,
 	// Plan changes nothing and returns the existing record.
@@ -176,11 +176,6 @@ type Store interface {
 	// Step attempts each move on its own, by compare-and-set (Scan.Same), and returns the results in the order of moves. A move
 	// of a scan without a plan is not applied. The caller passes at most one move for each scan.
 	Step(ctx context.Context, moves []Move, now time.Time) ([]Moved, error)
-
-	// Touch sets Moved of a fan-out to now if the fan-out has been idle for longer than the given time: if Moved is before now - idle.
-	// It reports whether it did so. If several resumers touch the same fan-out, one of them gets true. It reports false if there is no
-	// plan.
-	Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (bool, error)
 
 	// List returns the fan-outs of the messages with ids above after, up to and including upTo, ascending, at most limit. A fan-out whose
 	// record is damaged has its error in Found.Err, so it does not fail the others.

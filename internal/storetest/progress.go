@@ -56,8 +56,6 @@ func (s progressSuite) run(t *testing.T) {
 	t.Run("Step/of a scan that was given up is not applied", s.stepGivenUp)
 	t.Run("List/between two ids, in their order", s.lists)
 	t.Run("Remove/removes plans", s.removes)
-	t.Run("Touch/only what has not moved", s.touch)
-	t.Run("Touch/by many has one winner", s.touchConcurrently)
 	t.Run("Reopen/keeps plans and steps", s.reopen)
 }
 
@@ -378,52 +376,6 @@ func (s progressSuite) stepChains(t *testing.T) {
 	}
 	require.Positive(t, sum)
 	require.Equal(t, sum, h.get(t, id(1)).Scans[0].Delivered)
-}
-
-func (s progressSuite) touch(t *testing.T) {
-	t.Parallel()
-	h := s.open(t)
-	touch := func(now time.Time, idle time.Duration) bool {
-		touched, err := h.Store.Touch(t.Context(), id(1), now, idle)
-		require.NoError(t, err)
-		return touched
-	}
-	h.plan(t, id(1), later(10), 0)
-	require.False(t, touch(later(20), 11*time.Second))
-	require.False(t, touch(later(20), 10*time.Second), "it has been idle for exactly this time, not longer")
-	require.Equal(t, later(10), h.get(t, id(1)).Moved)
-	require.True(t, touch(later(20), 10*time.Second-time.Millisecond))
-	require.Equal(t, later(20), h.get(t, id(1)).Moved)
-	require.False(t, touch(later(30), 10*time.Second))
-	h.step(t, later(30), progress.Move{ID: id(1), To: progress.Scan{}.Join("a")})
-	require.False(t, touch(later(40), 15*time.Second), "a step has moved it")
-	require.True(t, touch(later(40), 5*time.Second))
-	f := h.get(t, id(1))
-	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: progress.Scan{}.Join("a")}, Moved: later(40)}, f)
-}
-
-func (s progressSuite) touchConcurrently(t *testing.T) {
-	t.Parallel()
-	const callers = 8
-	h := s.open(t)
-	h.plan(t, id(1), later(1), 0)
-	touched := make([]bool, callers)
-	errs := make([]error, callers)
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() {
-			touched[i], errs[i] = h.Store.Touch(t.Context(), id(1), later(10+i), time.Duration(5+i)*time.Second)
-		})
-	}
-	wg.Wait()
-	winners := 0
-	for i := range callers {
-		require.NoError(t, errs[i])
-		if touched[i] {
-			winners++
-		}
-	}
-	require.Equal(t, 1, winners)
 }
 
 func (s progressSuite) reopen(t *testing.T) {

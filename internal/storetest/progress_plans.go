@@ -80,9 +80,6 @@ func (s progressSuite) removes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true}, ok)
 	require.False(t, h.step(t, later(2), progress.Move{ID: id(1), To: progress.Scan{}.Join("m")})[0].Applied)
-	touched, err := h.Store.Touch(t.Context(), id(1), later(9), 0)
-	require.NoError(t, err)
-	require.False(t, touched)
 	require.Len(t, h.plan(t, id(1), later(3), 2).Scans, 1, "it is planned again")
 	require.Len(t, h.get(t, id(2)).Scans, 2)
 }

@@ -152,11 +152,6 @@ func (s Progress) Step(ctx context.Context, steps []progress.Move, now time.Time
 	return through(ctx, "Step", func() ([]progress.Moved, error) { return s.Store.Step(ctx, steps, now) })
 }
 
-// Touch implements progress.Store.
-func (s Progress) Touch(ctx context.Context, id message.ID, now time.Time, idle time.Duration) (bool, error) {
-	return through(ctx, "Touch", func() (bool, error) { return s.Store.Touch(ctx, id, now, idle) })
-}
-
 // List implements progress.Store.
 func (s Progress) List(ctx context.Context, after, upTo message.ID, limit int) ([]progress.Found, error) {
 	return through(ctx, "ListFanouts", func() ([]progress.Found, error) { return s.Store.List(ctx, after, upTo, limit) })
