@@ -148,6 +148,7 @@ func TestDeclaresWhereThereIsNoRoomForMore(t *testing.T) {
 	require.ErrorIs(t, err, event.ErrFull)
 }
 
+// A stream whose messages cannot be read directly is one of an earlier version.
 func TestDeclareRaisesLimitsAndNeverLowersThem(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
@@ -166,7 +167,7 @@ func TestDeclareRaisesLimitsAndNeverLowersThem(t *testing.T) {
 			stream, err := js.Stream(t.Context(), natsbus.FanoutStream)
 			require.NoError(t, err)
 			config := stream.CachedInfo().Config
-			config.MaxBytes = test.have
+			config.MaxBytes, config.AllowDirect = test.have, false
 			_, err = js.UpdateStream(t.Context(), config)
 			require.NoError(t, err)
 
@@ -174,6 +175,7 @@ func TestDeclareRaisesLimitsAndNeverLowersThem(t *testing.T) {
 			stream, err = js.Stream(t.Context(), natsbus.FanoutStream)
 			require.NoError(t, err)
 			require.Equal(t, test.want, stream.CachedInfo().Config.MaxBytes)
+			require.True(t, stream.CachedInfo().Config.AllowDirect)
 		})
 	}
 }
