@@ -40,6 +40,7 @@ type pass struct {
 	stores  Stores
 	bus     bus.Emitter
 	opts    Options
+	reach   *reach
 	metrics *passMetrics              // nil while a batch has no task
 	damaged map[message.UserID]damage // the owners whom the pass misses because of damage
 }
@@ -52,6 +53,8 @@ type job struct {
 
 	counts progress.Counts // the deliveries of this pass
 	dead   error           // why the message cannot be delivered to one of its recipients
+	missed error           // why one of its recipients could not be reached: the pass counts nobody then
+	unread error           // why its audience could not be read: the pass does not know all recipients then
 
 	// The rest is zero in a round of the router.
 	delivery event.Delivery
@@ -65,6 +68,15 @@ type appendCall struct {
 	appends []bucket.Append
 	jobs    [][]*job // for each of appends, the jobs that its entries are from
 	results []bucket.Appended
+	skips   []skip
+}
+
+// skip is an owner to whom a job is not delivered.
+type skip struct {
+	job    *job
+	reason int
+	owner  message.UserID // set if damaged
+	damage error
 }
 
 // appendNext delivers to the next recipients of a merge, until the pass has reached the cost limit of a batch or the merge has
@@ -73,19 +85,21 @@ type appendCall struct {
 func (p *pass) appendNext(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (reached position, err error) {
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(chunksPerBatch)
-	var calls []*appendCall
+	var handled []*handling
 	budget := p.opts.BatchOwners * costPerOwner
 	for last := false; !last && budget > 0; {
-		var c chunk
-		var call *appendCall
-		if c, call, err = p.prepare(appending, m, addressed); err != nil {
+		h := new(handling)
+		if err = p.prepare(appending, m, addressed, h); err != nil {
 			break
 		}
-		reached, last = c.reached, c.last()
-		budget -= costPass*c.passed + call.cost()
-		if len(call.appends) > 0 {
-			calls = append(calls, call)
-			group.Go(func() error { return p.append(appending, call) })
+		reached, last = h.chunk.reached, h.chunk.last()
+		budget -= costPass * h.chunk.passed
+		if h.call != nil {
+			budget -= h.call.cost()
+		}
+		handled = append(handled, h)
+		if h.call == nil || len(h.call.appends) > 0 {
+			group.Go(func() error { return p.handle(appending, h) })
 		}
 	}
 	if failed := group.Wait(); failed != nil {
@@ -94,24 +108,69 @@ func (p *pass) appendNext(ctx context.Context, m *merger, addressed func(*job, r
 	if err != nil {
 		return position{}, err
 	}
-	for _, call := range calls {
-		if err := p.count(ctx, call); err != nil {
+	for _, h := range handled {
+		if err := p.count(ctx, h); err != nil {
 			return position{}, err
 		}
 	}
 	return reached, nil
 }
 
-// prepare reads the next chunk and returns it with its append call.
+// handling is what becomes of a chunk.
+type handling struct {
+	chunk chunk
+	call  *appendCall // nil if the owners could not be looked up together
+	alone []*appendCall
+	// missed are the errors of the owners that could not be reached, by their index.
+	missed map[int]error
+}
+
+// prepare reads the next chunk and prepares its append call.
 // It recovers from a panic, because the caller has to wait for the goroutines that append.
-func (p *pass) prepare(ctx context.Context, m *merger, addressed func(*job, recipient) bool) (c chunk, call *appendCall, err error) {
+func (p *pass) prepare(ctx context.Context, m *merger, addressed func(*job, recipient) bool, h *handling) (err error) {
 	defer panics.Catch(&err)
 	limit := max(1, p.opts.BatchOwners/chunksPerBatch)
-	if c, err = m.next(ctx, limit, addressed); err != nil {
-		return c, nil, err
+	if h.chunk, err = m.next(ctx, limit, addressed); err != nil {
+		return err
 	}
-	call, err = p.lookUp(ctx, &c)
-	return c, call, err
+	err = p.reach.together(ctx, func(ctx context.Context) (err error) {
+		h.call, err = p.lookUp(ctx, &h.chunk)
+		return err
+	})
+	if err != nil && passing(ctx, err) {
+		return nil
+	}
+	return err
+}
+
+// handle appends to the inboxes of a chunk. If its owners cannot be reached together, it tries each alone.
+func (p *pass) handle(ctx context.Context, h *handling) error {
+	if h.call != nil {
+		err := p.reach.together(ctx, func(ctx context.Context) error { return p.append(ctx, h.call) })
+		if err == nil || !passing(ctx, err) {
+			return err
+		}
+	}
+	h.call, h.alone = nil, make([]*appendCall, len(h.chunk.owners))
+	key := func(i int) string { return string(h.chunk.owners[i]) }
+	h.missed = p.reach.alone(ctx, len(h.chunk.owners), key, func(ctx context.Context, i int) error {
+		one := chunk{owners: h.chunk.owners[i : i+1], jobs: h.chunk.jobsOf(i)}
+		one.ends = []int{len(one.jobs)}
+		call, err := p.lookUp(ctx, &one)
+		if err == nil && len(call.appends) > 0 {
+			err = p.append(ctx, call)
+		}
+		if err == nil {
+			h.alone[i] = call
+		}
+		return err
+	})
+	for _, err := range h.missed {
+		if !passing(ctx, err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // lookUp looks up the owners of a chunk and returns its append call. A message that was sent after an owner's horizon
@@ -127,12 +186,11 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look up users: %w", err)
 	}
-	var skipped [skipReasons]int
 	var owed []userstate.State
 	for i, owner := range c.owners {
 		if looked[i].Err != nil {
 			for _, j := range c.jobsOf(i) {
-				p.skipDamaged(owner, j, looked[i].Err)
+				call.skips = append(call.skips, skip{j, skipDamaged, owner, looked[i].Err})
 			}
 			continue
 		}
@@ -146,8 +204,7 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 				continue
 			}
 			leftToGap = leftToGap || state.InGap(sent)
-			j.counts.Skipped++
-			skipped[skipReason(state, sent)]++
+			call.skips = append(call.skips, skip{job: j, reason: skipReason(state, sent)})
 		}
 		if leftToGap {
 			owed = append(owed, state)
@@ -166,9 +223,6 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 	// Like the entries, this becomes durable with record.
 	if err := userstate.Owe(ctx, p.stores.Users, owed, p.opts.Now(), true); err != nil {
 		return nil, err
-	}
-	for reason, n := range skipped {
-		p.metrics.skipped[reason].Add(float64(n))
 	}
 	return call, nil
 }
@@ -199,8 +253,32 @@ func (p *pass) append(ctx context.Context, call *appendCall) (err error) {
 	return nil
 }
 
-// count counts the deliveries of a call for each job.
-func (p *pass) count(ctx context.Context, call *appendCall) error {
+// count counts for each job to whom a chunk was delivered, and who was skipped.
+func (p *pass) count(ctx context.Context, h *handling) error {
+	for i, err := range h.missed {
+		for _, j := range h.chunk.jobsOf(i) {
+			j.missed = err
+		}
+	}
+	for _, call := range append(h.alone, h.call) {
+		if call == nil {
+			continue
+		}
+		if err := p.countCall(ctx, call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) countCall(ctx context.Context, call *appendCall) error {
+	for _, s := range call.skips {
+		s.job.counts.Skipped++
+		p.metrics.skipped[s.reason].Inc()
+		if s.damage != nil {
+			p.noteDamaged(s.owner, s.job, s.damage)
+		}
+	}
 	for i, result := range call.results {
 		delivered := call.jobs[i]
 		if result.Err != nil {
@@ -227,6 +305,8 @@ func (p *pass) appendOneByOne(ctx context.Context, together bucket.Append, jobs 
 		alone.Entries = []bucket.Entry{j.entry}
 		results, err := p.stores.Appender.AppendLazily(ctx, []bucket.Append{alone})
 		switch {
+		case err != nil && passing(ctx, err):
+			j.missed = err
 		case err != nil:
 			return nil, fmt.Errorf("append: %w", err)
 		case results[0].Err == nil:

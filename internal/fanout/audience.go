@@ -31,7 +31,11 @@ func (r *Router) audience(ctx context.Context, m message.Message) (audience, err
 	if len(sources) > 0 && len(m.To) <= r.opts.DirectMax && !slices.ContainsFunc(sources, r.isLarge) {
 		// Ended edges count. Filtered before the limit, they could hide that there are more.
 		most := r.opts.DirectMax - len(m.To)
-		edges, err := r.stores.Edges.Audience(ctx, sources, most+1)
+		var edges []follow.Edge
+		err := r.reach.one(ctx, string(m.ID[:]), func(ctx context.Context) (err error) {
+			edges, err = r.stores.Edges.Audience(ctx, sources, most+1)
+			return err
+		})
 		if err != nil {
 			return audience{}, fmt.Errorf("audience of %s: %w", m.ID, err)
 		}

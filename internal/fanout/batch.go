@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -32,35 +33,38 @@ type batch struct {
 	moved         []*job
 	steps         []progress.Move // one for each job of moved
 	continuations []event.Task    // to be emitted
-	ended         []message.Ref   // messages whose scan is done in this partition
+	ended         []*job          // those whose scan is done in this partition
+
+	waits    bool // a task waits for a part of the store that cannot be reached
+	progress bool // another one does not
 }
 
 // runBatch opens, appends, records, emits and finishes one batch. It returns the sequences of the tasks that stay in
-// the queue. Tasks that cannot succeed are dead letters when it returns. runBatch may be repeated at any time. If its
-// error classifies as DeadLetter or HandBack, the error concerns the batch as a whole.
-func (d *Deliverer) runBatch(ctx context.Context, deliveries []event.Delivery) (postponed map[uint64]bool, err error) {
+// the queue, and whether all that it did is to let tasks wait. Tasks that cannot succeed are dead letters when it returns. runBatch may be repeated at
+// any time. If its error classifies as DeadLetter or HandBack, the error concerns the batch as a whole.
+func (d *Deliverer) runBatch(ctx context.Context, deliveries []event.Delivery) (postponed map[uint64]bool, waits bool, err error) {
 	defer panics.Catch(&err)
-	b := &batch{pass: pass{stores: d.stores, bus: d.bus, opts: d.opts}, deliverer: d, postponed: make(map[uint64]bool)}
+	b := &batch{pass: pass{stores: d.stores, bus: d.bus, opts: d.opts, reach: d.reach}, deliverer: d, postponed: make(map[uint64]bool)}
 	began := d.opts.Now()
 	if err := b.open(ctx, deliveries); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	b.describe(trace.SpanFromContext(ctx))
 	if err := b.advance(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	describeCounts(trace.SpanFromContext(ctx), b.moved)
 	if err := b.record(ctx); err != nil {
-		return nil, err
-	}
-	if err := b.emit(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := b.finish(ctx); err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	if err := b.emit(ctx); err != nil {
+		return nil, false, err
 	}
 	b.measure(began)
-	return b.postponed, nil
+	return b.postponed, b.waits && !b.progress, nil
 }
 
 // open decodes the tasks and reads their records and messages. Tasks with nothing to deliver drop out of the batch.
@@ -91,26 +95,65 @@ func (b *batch) open(ctx context.Context, deliveries []event.Delivery) error {
 // readScans reads the records of the tasks. Tasks without a record drop out, because the plans of their messages have ended. So do tasks whose scan
 // is done or dead.
 func (b *batch) readScans(ctx context.Context) error {
-	ids := make([]message.ID, len(b.jobs))
-	for i, j := range b.jobs {
-		ids[i] = j.task.ID
-	}
-	scans, planned, err := b.stores.Progress.Scans(ctx, b.partition, ids)
-	if err != nil {
-		return fmt.Errorf("read scans: %w", err)
-	}
+	planned := make([]bool, len(b.jobs))
 	open := b.jobs[:0]
-	for i, j := range b.jobs {
-		switch j.recorded = scans[i]; {
+	jobs := b.jobs
+	err := b.each(ctx, jobs, func(ctx context.Context, first, end int) error {
+		ids := make([]message.ID, end-first)
+		for i, j := range jobs[first:end] {
+			ids[i] = j.task.ID
+		}
+		scans, found, err := b.stores.Progress.Scans(ctx, b.partition, ids)
+		if err != nil {
+			return fmt.Errorf("read scans: %w", err)
+		}
+		copy(planned[first:], found)
+		for i, j := range jobs[first:end] {
+			j.recorded = scans[i]
+		}
+		return nil
+	}, func(i int, j *job) {
+		switch {
 		case !planned[i]:
 		case j.recorded.Done:
-			b.ended = append(b.ended, j.task.Ref())
+			b.ended = append(b.ended, j)
 		case !j.recorded.Dead:
 			open = append(open, j)
 		}
-	}
+	})
 	b.jobs = open
+	return err
+}
+
+// each makes a call for jobs, together or one by one, and uses each for which the call succeeded. The others come back later.
+func (b *batch) each(ctx context.Context, jobs []*job, call func(ctx context.Context, first, end int) error, use func(int, *job)) error {
+	missed := b.reach.split(ctx, len(jobs), func(i int) string { return string(jobs[i].task.ID[:]) }, call)
+	for i, j := range jobs {
+		switch err := missed[i]; {
+		case err == nil:
+			use(i, j)
+		case passing(ctx, err):
+			j.unread = err
+			b.comeBack(j)
+		default:
+			return err
+		}
+	}
 	return nil
+}
+
+func refsOf(jobs []*job) []message.Ref {
+	refs := make([]message.Ref, len(jobs))
+	for i, j := range jobs {
+		refs[i] = j.task.Ref()
+	}
+	return refs
+}
+
+// comeBack puts the task of a job at the end of its queue, because a part of the store cannot be reached. That is no attempt.
+func (b *batch) comeBack(j *job) {
+	b.waits = true
+	b.continuations = append(b.continuations, j.task)
 }
 
 // readMessages reads the messages of the tasks until one does not fit into Options.BatchBytes. That task and the
@@ -121,18 +164,23 @@ func (b *batch) readMessages(ctx context.Context) error {
 	for fits := true; fits && len(waiting) > 0; {
 		// The sizes are known only after the read. So a call reads no more messages than fit if all are of the greatest size.
 		page := waiting[:min(len(waiting), messagesPerRead, max(1, b.room/message.MaxMemory))]
-		found, err := b.deliverer.readMessages(ctx, page)
+		read, found, err := b.read(ctx, page)
 		if err != nil {
 			return err
 		}
-		handled, err := b.admit(ctx, page, found)
+		handled, err := b.admit(ctx, read, found)
 		if err != nil {
 			return err
 		}
-		waiting, fits = waiting[handled:], handled == len(page)
+		if fits = handled == len(read); !fits {
+			page = page[:slices.Index(page, read[handled])]
+		}
+		waiting = waiting[len(page):]
 	}
 	for _, j := range waiting {
-		b.postponed[j.delivery.Sequence] = true
+		if j.unread == nil {
+			b.postponed[j.delivery.Sequence] = true
+		}
 	}
 	return nil
 }
@@ -165,17 +213,18 @@ func (j *job) memory() int {
 	return j.message.Memory() + len(j.delivery.Payload)
 }
 
-// readMessages returns the messages of jobs, in their order, by one call of the store.
-func (d *Deliverer) readMessages(ctx context.Context, jobs []*job) ([]message.Found, error) {
-	refs := make([]message.Ref, len(jobs))
-	for i, j := range jobs {
-		refs[i] = j.task.Ref()
-	}
-	found, err := d.stores.Messages.GetMany(ctx, refs)
-	if err != nil {
-		return nil, fmt.Errorf("read messages: %w", err)
-	}
-	return found, nil
+// read returns those of jobs whose messages can be read, and their messages.
+func (b *batch) read(ctx context.Context, jobs []*job) (read []*job, found []message.Found, err error) {
+	all := make([]message.Found, len(jobs))
+	err = b.each(ctx, jobs, func(ctx context.Context, first, end int) error {
+		some, err := b.stores.Messages.GetMany(ctx, refsOf(jobs[first:end]))
+		if err != nil {
+			return fmt.Errorf("read messages: %w", err)
+		}
+		copy(all[first:], some)
+		return nil
+	}, func(i int, j *job) { read, found = append(read, j), append(found, all[i]) })
+	return read, found, err
 }
 
 // move notes the next record of a job.
@@ -200,22 +249,23 @@ func (b *batch) record(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(steps) == 0 {
+	stepped := make([]progress.Moved, len(steps))
+	return b.each(ctx, moved, func(ctx context.Context, first, end int) error {
+		some, err := b.stores.Progress.Step(ctx, steps[first:end], b.opts.Now())
+		if err != nil {
+			return fmt.Errorf("record: %w", err)
+		}
+		copy(stepped[first:], some)
 		return nil
-	}
-	stepped, err := b.stores.Progress.Step(ctx, steps, b.opts.Now())
-	if err != nil {
-		return fmt.Errorf("record: %w", err)
-	}
-	for i, j := range moved {
+	}, func(i int, j *job) {
 		switch scan := stepped[i].Scan; {
 		case scan.Done:
-			b.ended = append(b.ended, j.task.Ref())
+			b.ended = append(b.ended, j)
 		case !scan.Dead:
+			b.waits = b.waits || j.missed != nil
 			b.continuations = append(b.continuations, j.task)
 		}
-	}
-	return nil
+	})
 }
 
 // emit emits the continuations.
@@ -231,7 +281,15 @@ func (b *batch) emit(ctx context.Context) error {
 
 // finish ends the messages that are done in all partitions. If two batches complete a message at the same time, both may measure it.
 func (b *batch) finish(ctx context.Context) error {
-	endings, err := b.stores.ender().EndPlanned(ctx, b.ended)
+	var mu sync.Mutex
+	var endings []message.Ending
+	err := b.each(ctx, b.ended, func(ctx context.Context, first, end int) error {
+		some, err := b.stores.ender().EndPlanned(ctx, refsOf(b.ended[first:end]))
+		mu.Lock()
+		defer mu.Unlock()
+		endings = append(endings, some...)
+		return err
+	}, func(int, *job) { b.progress = true })
 	b.report(endings)
 	return err
 }

@@ -21,10 +21,15 @@ type damage struct {
 // isDamaged reports whether an error says that a stored record is damaged.
 func isDamaged(err error) bool { return errors.Is(err, message.ErrCorrupt) }
 
-// skipDamaged notes that a job misses an owner, whose records are damaged as cause says.
+// skipDamaged skips an owner, whose records are damaged as cause says.
 func (p *pass) skipDamaged(owner message.UserID, j *job, cause error) {
 	j.counts.Skipped++
 	p.metrics.skipped[skipDamaged].Inc()
+	p.noteDamaged(owner, j, cause)
+}
+
+// noteDamaged notes that a job misses an owner because of damage.
+func (p *pass) noteDamaged(owner message.UserID, j *job, cause error) {
 	sent := j.message.Sent()
 	if before, ok := p.damaged[owner]; ok && !sent.Before(before.since) {
 		return

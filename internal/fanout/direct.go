@@ -1,64 +1,51 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/panics"
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-const (
-	// retriesAtOnce is how many messages of a round that has failed are tried alone at the same time.
-	retriesAtOnce = 64
-	// retryWithin is how long such a try may take. A store may answer for all recipients but those of one shard.
-	retryWithin = time.Second
-)
-
-// deliverAll delivers messages directly, in passes of at most roundRecipients. Where that does not succeed at the second try, it gives the message
-// the audience of a larger one: then the message is planned, and its failures are those of a task.
-func (r *Router) deliverAll(ctx context.Context, mailings []*mailing) {
-	for len(mailings) > 0 {
-		n, sum := 0, 0
-		for _, l := range mailings {
-			if sum += len(l.audience.recipients); n > 0 && sum > roundRecipients {
+// deliverAll delivers messages directly, in passes of at most roundRecipients. Where that does not succeed, it gives the message the audience of a
+// larger one: then the message is planned, and its failures are those of a task. It returns the errors of messages that cannot be ended either, by
+// their index.
+func (r *Router) deliverAll(ctx context.Context, mailings []*mailing) map[int]error {
+	failures := make(map[int]error)
+	for first, end := 0, 0; end < len(mailings); first = end {
+		for sum := 0; end < len(mailings); end++ {
+			if sum += len(mailings[end].audience.recipients); end > first && sum > roundRecipients {
 				break
 			}
-			n++
 		}
-		together := mailings[:n]
-		mailings = mailings[n:]
-		failed := r.deliver(ctx, together)
-		var again errgroup.Group
-		again.SetLimit(retriesAtOnce)
-		for _, l := range together {
-			again.Go(func() error {
-				cause := failed
-				if cause != nil && ctx.Err() == nil {
-					r.metrics.retries.Inc()
-					alone, cancel := context.WithTimeout(ctx, retryWithin)
-					defer cancel()
-					cause = r.deliver(alone, []*mailing{l})
+		unended, err := r.deliver(ctx, mailings[first:end])
+		for i, l := range mailings[first:end] {
+			cause := err
+			if cause != nil && end-first > 1 && ctx.Err() == nil { // one of them may be to blame
+				r.metrics.retries.Inc()
+				var alone map[int]error
+				if alone, cause = r.deliver(ctx, []*mailing{l}); alone[0] != nil {
+					unended = map[int]error{i: alone[0]}
 				}
-				if cause == nil {
-					cause = l.job.dead
-				}
-				if cause != nil {
-					r.handOver(l, cause)
-				}
-				return nil
-			})
+			}
+			switch cause = cmp.Or(cause, l.job.dead, l.job.missed); {
+			case cause != nil:
+				r.handOver(l, cause)
+			case unended[i] != nil:
+				failures[first+i] = unended[i]
+			}
 		}
-		_ = again.Wait()
 	}
+	return failures
 }
 
 // handOver leaves a message to the workers.
@@ -71,8 +58,8 @@ func (r *Router) handOver(l *mailing, cause error) {
 }
 
 // deliver delivers messages to their recipients in one pass, and writes the endings of those of which it has handled every recipient. The entries
-// become durable with the endings.
-func (r *Router) deliver(ctx context.Context, mailings []*mailing) (err error) {
+// become durable with the endings. It returns the errors of endings that could not be written, by the index of the message.
+func (r *Router) deliver(ctx context.Context, mailings []*mailing) (unended map[int]error, err error) {
 	defer panics.Catch(&err)
 	ctx, span := r.opts.startSpan(ctx, "deliver", func() []event.Trace {
 		traces := make([]event.Trace, len(mailings))
@@ -82,35 +69,45 @@ func (r *Router) deliver(ctx context.Context, mailings []*mailing) (err error) {
 		return traces
 	})
 	defer func() { span.Done(err) }()
-	p := &pass{stores: r.stores, bus: r.bus, opts: r.opts, metrics: r.metrics.direct}
-	slices.SortFunc(mailings, func(x, y *mailing) int { return x.message.ID.Compare(y.message.ID) })
+	p := &pass{stores: r.stores, bus: r.bus, opts: r.opts, reach: r.reach, metrics: r.metrics.direct}
+	sorted := slices.SortedFunc(slices.Values(mailings), func(x, y *mailing) int { return x.message.ID.Compare(y.message.ID) })
 	streams, jobs := make([]*stream, len(mailings)), make([]*job, len(mailings))
-	for i, l := range mailings {
+	for i, l := range sorted {
 		l.job = &job{message: l.message, entry: bucket.EntryOf(l.message), order: i}
 		jobs[i] = l.job
 		streams[i] = &stream{jobs: []*job{l.job}, buffer: l.audience.recipients, ended: true}
 	}
 	if err := p.appendAll(ctx, streams); err != nil {
-		return err
+		return nil, err
 	}
 	if err := p.fileDamaged(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	var endings []message.Ending
-	for _, l := range mailings {
-		if l.job.dead == nil {
+	var places []int
+	for i, l := range mailings {
+		if l.job.dead == nil && l.job.missed == nil {
+			places = append(places, i)
 			endings = append(endings, message.Ending{
 				Ref: l.message.Ref(), Delivered: l.job.counts.Delivered, Skipped: l.job.counts.Skipped,
 			})
 		}
 	}
-	if err := r.stores.ender().End(ctx, endings); err != nil {
-		return err
+	key := func(i int) string { return string(endings[i].Ref.ID[:]) }
+	failed := r.reach.split(ctx, len(endings), key, func(ctx context.Context, first, end int) error {
+		return r.stores.ender().End(ctx, endings[first:end])
+	})
+	unended = make(map[int]error, len(failed))
+	for i := range endings {
+		if err := failed[i]; err != nil {
+			unended[places[i]] = err
+			continue
+		}
+		p.report(endings[i : i+1])
 	}
 	describe(span, event.Direct, jobs)
 	describeCounts(span, jobs)
-	p.report(endings)
-	return nil
+	return unended, nil
 }
 
 // appendAll delivers the jobs of streams to all of their recipients.
@@ -128,7 +125,11 @@ func (p *pass) appendAll(ctx context.Context, streams []*stream) (err error) {
 // plan plans the fan-out of a message and emits its tasks. If a plan is done already, whoever completed it has died before the end: plan ends the
 // message instead.
 func (r *Router) plan(ctx context.Context, l *mailing) error {
-	fanout, err := r.stores.Progress.Plan(ctx, l.message.ID, l.audience.partitions, r.opts.Now())
+	var fanout progress.Fanout
+	err := r.reach.one(ctx, string(l.message.ID[:]), func(ctx context.Context) (err error) {
+		fanout, err = r.stores.Progress.Plan(ctx, l.message.ID, l.audience.partitions, r.opts.Now())
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", l.message.ID, err)
 	}

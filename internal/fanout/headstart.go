@@ -31,6 +31,7 @@ type headStarter struct {
 	stores  Stores
 	bus     bus.Emitter
 	opts    Options
+	reach   *reach
 	metrics headStartMetrics
 	panics  *panics.Recorder
 	waiting chan headStart
@@ -43,9 +44,9 @@ type headStart struct {
 	trace   event.Trace
 }
 
-func newHeadStarter(stores Stores, bus bus.Emitter, opts Options, recorder *panics.Recorder) *headStarter {
+func newHeadStarter(stores Stores, bus bus.Emitter, opts Options, reach *reach, recorder *panics.Recorder) *headStarter {
 	return &headStarter{
-		stores: stores, bus: bus, opts: opts, metrics: newHeadStartMetrics(opts.Metrics), panics: recorder,
+		stores: stores, bus: bus, opts: opts, reach: reach, metrics: newHeadStartMetrics(opts.Metrics), panics: recorder,
 		waiting: make(chan headStart, headStartsWaiting),
 	}
 }
@@ -107,7 +108,7 @@ func (h *headStarter) try(ctx context.Context, start headStart) {
 func (h *headStarter) deliver(ctx context.Context, start headStart) error {
 	users := start.message.To[:min(len(start.message.To), h.opts.DirectMax)]
 	for owners := range slices.Chunk(users, ownersTogether) {
-		p := &pass{stores: h.stores, bus: h.bus, opts: h.opts, metrics: h.metrics.lanes[start.lane]}
+		p := &pass{stores: h.stores, bus: h.bus, opts: h.opts, reach: h.reach, metrics: h.metrics.lanes[start.lane]}
 		j := &job{message: start.message, entry: bucket.EntryOf(start.message)}
 		if err := p.appendAll(ctx, []*stream{{jobs: []*job{j}, buffer: recipientsOf(owners), ended: true}}); err != nil {
 			return err

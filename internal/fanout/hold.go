@@ -25,6 +25,7 @@ type hold struct {
 	attempts context.Context //nolint:containedctx // see above
 	lose     context.CancelFunc
 	givenUp  atomic.Bool
+	waits    bool // that is all that the batch did
 }
 
 // newHold returns a hold whose batch runs within ctx. Call lose after its last use.

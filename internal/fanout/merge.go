@@ -115,14 +115,18 @@ func (m *merger) pass(c *chunk, addressed func(*job, recipient) bool) {
 	}
 }
 
-// refill reads a page of each drained stream, so that its next user is known.
+// refill reads a page of each drained stream, so that its next user is known. A stream that cannot be read leaves the merge.
 func (m *merger) refill(ctx context.Context) error {
 	for _, s := range m.drained {
 		more, err := s.fill(ctx)
-		if err != nil {
+		switch {
+		case err != nil && passing(ctx, err):
+			for _, j := range s.jobs {
+				j.unread = err
+			}
+		case err != nil:
 			return fmt.Errorf("read audience: %w", err)
-		}
-		if more {
+		case more:
 			heap.Push(&m.streams, s)
 		}
 	}

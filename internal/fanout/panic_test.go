@@ -81,7 +81,9 @@ func TestPanicsOfTheRouterAreTriedAgain(t *testing.T) {
 					return router.Route(ctx, received)
 				})
 				befallen = !actor.Unhurt()
-				require.Equal(t, befallen, panics.Is(actor.Err()), "%v", actor.Err())
+				if err := actor.Err(); err != nil { // the router tries once more
+					require.True(t, panics.Is(err), "%v", err)
+				}
 				require.NoError(t, w.Bus.Expire(received))
 				w.drain(t)
 				w.requireDelivered(t, users, sent...)

@@ -29,7 +29,7 @@ const (
 	// deferFor is how long the bus keeps an event whose first attempt has failed. It doubles with each further one, up to deferMost, which bounds the
 	// delay after an outage.
 	deferFor  = time.Second
-	deferMost = 30 * time.Second
+	deferMost = 4 * time.Second
 )
 
 // consumer marks the spans of work that came over the bus.
@@ -43,6 +43,7 @@ type Router struct {
 	// shares remembers how many edges lead to large sources. If a source has outgrown its share, only speed suffers.
 	shares  *lru.Cache[message.Source, measuredShare]
 	starter *headStarter
+	reach   *reach
 	metrics routerMetrics
 	panics  *panics.Recorder
 }
@@ -54,8 +55,9 @@ func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
 	recorder := panics.NewRecorder(opts.Logger, opts.Metrics, "route")
+	reach := newReach(opts, "route", recorder)
 	return &Router{
-		stores: stores, bus: bus, opts: opts, shares: shares, starter: newHeadStarter(stores, bus, opts, recorder),
+		stores: stores, bus: bus, opts: opts, shares: shares, reach: reach, starter: newHeadStarter(stores, bus, opts, reach, recorder),
 		metrics: newRouterMetrics(opts.Metrics), panics: recorder,
 	}
 }
@@ -171,21 +173,17 @@ func (r *Router) open(ctx context.Context, received []bus.Received) (mailings []
 		}
 		refs, mailings = append(refs, published.Ref()), append(mailings, l)
 	}
-	if len(mailings) == 0 {
-		return nil, failed
-	}
-	found, endings, err := r.read(ctx, refs)
-	if err != nil && len(mailings) > 1 && ctx.Err() == nil { // one of them may be to blame
-		var open []*mailing
-		for _, l := range mailings {
-			alone, failedAlone := r.open(ctx, l.events)
-			open, failed = append(open, alone...), append(failed, failedAlone...)
-		}
-		return open, failed
-	}
+	found, endings := make([]message.Found, len(refs)), make([]message.Ending, len(refs))
+	key := func(i int) string { return string(refs[i].ID[:]) }
+	failures := r.reach.split(ctx, len(refs), key, func(ctx context.Context, first, end int) error {
+		someFound, someEndings, err := r.read(ctx, refs[first:end])
+		copy(found[first:], someFound)
+		copy(endings[first:], someEndings)
+		return err
+	})
 	open := mailings[:0]
 	for i, l := range mailings {
-		cause := err
+		cause := failures[i]
 		if cause == nil {
 			cause = errors.Join(found[i].Err, endings[i].Err)
 		}
@@ -241,12 +239,15 @@ func (r *Router) round(ctx context.Context, mailings []*mailing) (failed []failu
 		return err
 	})
 	var direct []*mailing
+	var places []int
 	for i, l := range mailings {
 		if failures[i] == nil && l.audience.lane == event.Direct {
-			direct = append(direct, l)
+			direct, places = append(direct, l), append(places, i)
 		}
 	}
-	r.deliverAll(ctx, direct)
+	for i, err := range r.deliverAll(ctx, direct) {
+		failures[places[i]] = err
+	}
 	r.each(ctx, mailings, failures, func(ctx context.Context, l *mailing) error {
 		if l.audience.lane == event.Direct {
 			return nil
@@ -301,7 +302,7 @@ func (r *Router) each(ctx context.Context, mailings []*mailing, failures []error
 // acknowledge removes the events of a message from the bus. If an acknowledgement is lost, the bus hands the event out again, which is harmless.
 func (r *Router) acknowledge(l *mailing) {
 	for _, e := range l.events {
-		if err := e.Ack(); err != nil {
+		if err := panics.Do(e.Ack); err != nil {
 			logDelivery(r.opts.Logger.Warn().Err(err), e.Delivery()).Msg("acknowledging a published event failed: the bus will hand it out again")
 		}
 	}

@@ -35,7 +35,16 @@ func (b *batch) advance(ctx context.Context) error {
 		return err
 	}
 	for _, j := range moving {
-		b.move(j, j.scan.Advance(reached.end, reached.toEnd, j.counts))
+		switch to := j.scan.Miss(reached.end, reached.toEnd); {
+		case j.unread != nil, j.missed != nil && to == j.recorded:
+			b.comeBack(j)
+		case j.missed != nil:
+			b.move(j, to)
+			b.progress = b.progress || to.Arc.Noted // otherwise it begins to go over an arc
+		default:
+			b.move(j, j.scan.Advance(reached.end, reached.toEnd, j.counts))
+			b.progress = true
+		}
 	}
 	return nil
 }
@@ -161,7 +170,11 @@ func (b *batch) streams(jobs []*job, after message.UserID) []*stream {
 
 func (b *batch) followers(source message.Source) func(context.Context, message.UserID, int) ([]recipient, error) {
 	return func(ctx context.Context, after message.UserID, limit int) ([]recipient, error) {
-		edges, err := b.stores.Edges.Followers(ctx, source, b.partition, after, limit)
+		var edges []follow.Edge
+		err := b.reach.one(ctx, string(source), func(ctx context.Context) (err error) {
+			edges, err = b.stores.Edges.Followers(ctx, source, b.partition, after, limit)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}

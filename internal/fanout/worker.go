@@ -25,10 +25,13 @@ const (
 	// slotGrace is how long a partition waits for its next task before it frees its worker slot. It covers the time in which
 	// the bus gets the continuation ready.
 	slotGrace = 5 * time.Millisecond
-	// panicPause is how long a partition pauses after the code panicked on its first task. So a passing cause can pass
-	// before the task has used up its attempts.
-	panicPause = time.Second
+	// pauseFor is how long a partition pauses after the code panicked on its first task, or when all of its tasks wait for a part of the
+	// store that is away. So a passing cause can pass before the task has used up its attempts.
+	pauseFor = time.Second
 )
+
+// errWaits says that a batch is done, and that nothing came of it: all of its tasks wait for a part of the store that is away.
+var errWaits = errors.New("all tasks of the batch wait")
 
 // Deliverer processes tasks. It is safe for concurrent use.
 type Deliverer struct {
@@ -36,6 +39,7 @@ type Deliverer struct {
 	bus     bus.Emitter
 	opts    Options
 	letters *lru.Cache[letterKey, struct{}] // tasks that are dead letters already
+	reach   *reach
 	metrics delivererMetrics
 	panics  *panics.Recorder
 }
@@ -46,9 +50,10 @@ func NewDeliverer(stores Stores, bus bus.Emitter, opts Options) *Deliverer {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
+	recorder := panics.NewRecorder(opts.Logger, opts.Metrics, "deliver")
 	return &Deliverer{
-		stores: stores, bus: bus, opts: opts, letters: letters, metrics: newDelivererMetrics(opts),
-		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "deliver"),
+		stores: stores, bus: bus, opts: opts, letters: letters, reach: newReach(opts, "deliver", recorder), metrics: newDelivererMetrics(opts),
+		panics: recorder,
 	}
 }
 
@@ -87,8 +92,8 @@ func (d *Deliverer) takeFrom(intake, processing context.Context, lane event.Lane
 			d.opts.Logger.Error().Err(err).Str("lane", string(lane)).Int("partition", p).Msg("taking a task failed: trying again")
 			startstop.Pause(intake, time.Second)
 		}
-		if Classify(err) == HandBack {
-			startstop.Pause(intake, panicPause) // without a worker slot, so other partitions continue
+		if Classify(err) == HandBack || errors.Is(err, errWaits) {
+			startstop.Pause(intake, pauseFor) // without a worker slot, so other partitions continue
 		}
 	}
 }
@@ -149,7 +154,7 @@ func (d *Deliverer) look(intake context.Context, lane event.Lane, p int, taker T
 }
 
 // stay delivers the batch of a held task with a busy slot, and then frees the slot. A bulk worker first continues with the
-// next tasks of the partition, for up to bulkKeep. It returns the error with which it has handed a task back.
+// next tasks of the partition, for up to bulkKeep. It returns the error with which it has handed a task back, or errWaits.
 func (d *Deliverer) stay(intake, processing context.Context, held bus.Held, lane event.Lane, p int, taker Taker) error {
 	defer d.metrics.lanes[lane].slots.done()
 	began := time.Now() //nolint:forbidigo // measures a duration; stored times come from Options.Now
@@ -165,7 +170,7 @@ func (d *Deliverer) stay(intake, processing context.Context, held bus.Held, lane
 }
 
 // process delivers the batch of a held task. It extends the hold meanwhile, and gives the task up if the batch is stuck. It
-// returns the error with which it has handed the task back.
+// returns the error with which it has handed the task back, or errWaits.
 func (d *Deliverer) process(intake, processing context.Context, held bus.Held, lane *lane) error {
 	h := newHold(processing, held)
 	defer h.lose()
@@ -189,6 +194,8 @@ func (d *Deliverer) process(intake, processing context.Context, held bus.Held, l
 	case err != nil:
 		logger.Warn().Err(err).Msg("batch was not finished: handing it back")
 		d.release(processing, held)
+	case h.waits:
+		return errWaits
 	}
 	return err
 }
@@ -230,7 +237,7 @@ func (d *Deliverer) deliverHeld(ctx context.Context, held *hold) (err error) {
 	}
 	var postponed map[uint64]bool
 	err = d.retry(held, first.Subject, func() (err error) {
-		postponed, err = d.runBatch(ctx, tasks)
+		postponed, held.waits, err = d.runBatch(ctx, tasks)
 		return err
 	})
 	var panicked error
@@ -282,7 +289,7 @@ func (d *Deliverer) runOneByOne(ctx context.Context, held *hold, tasks []event.D
 // runAlone processes a task in a batch of its own.
 func (d *Deliverer) runAlone(ctx context.Context, held *hold, task event.Delivery) error {
 	return d.retry(held, task.Subject, func() error {
-		postponed, err := d.runBatch(ctx, []event.Delivery{task})
+		postponed, _, err := d.runBatch(ctx, []event.Delivery{task})
 		if err == nil && postponed[task.Sequence] {
 			err = d.requeue(ctx, task)
 		}

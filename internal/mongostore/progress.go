@@ -37,23 +37,41 @@ type scanRecord struct {
 	Skipped   int64          `bson:"skipped"`
 	Done      bool           `bson:"done"`
 	Dead      bool           `bson:"dead"`
-	// GivenUp is left out if it is false, because older records do not have it. Only a dead scan has it.
+	// GivenUp is left out if it is false. Only a dead scan has it.
 	GivenUp bool `bson:"given_up,omitempty"`
+	// Arc is there while there is one.
+	Arc *arcRecord `bson:"arc,omitempty"`
 	// Step is the token of the last step. A caller that repeats a step after a lost reply recognizes its own step by it.
 	Step bson.ObjectID `bson:"step,omitempty"`
 }
 
+// arcRecord is the stored form of an arc.
+type arcRecord struct {
+	From      message.UserID `bson:"from"`
+	To        message.UserID `bson:"to"`
+	Delivered int64          `bson:"delivered"`
+	Skipped   int64          `bson:"skipped"`
+}
+
 func recordOfScan(s progress.Scan, step bson.ObjectID) scanRecord {
-	return scanRecord{
+	r := scanRecord{
 		Joined: s.Joined, Start: s.Start, At: s.At, Delivered: s.Delivered, Skipped: s.Skipped, Done: s.Done, Dead: s.Dead,
 		GivenUp: s.GivenUp, Step: step,
 	}
+	if a := s.Arc; a.Noted {
+		r.Arc = &arcRecord{From: a.From, To: a.To, Delivered: a.Since.Delivered, Skipped: a.Since.Skipped}
+	}
+	return r
 }
 
 func (r scanRecord) scan() progress.Scan {
-	return progress.Scan{
+	s := progress.Scan{
 		Joined: r.Joined, Start: r.Start, At: r.At, Delivered: r.Delivered, Skipped: r.Skipped, Done: r.Done, Dead: r.Dead, GivenUp: r.GivenUp,
 	}
+	if a := r.Arc; a != nil {
+		s.Arc = progress.Arc{Noted: true, From: a.From, To: a.To, Since: progress.Counts{Delivered: a.Delivered, Skipped: a.Skipped}}
+	}
+	return s
 }
 
 func (r fanoutRecord) fanout() (progress.Fanout, error) {

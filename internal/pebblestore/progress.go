@@ -30,14 +30,37 @@ type scanRecord struct {
 	Done      bool           `cbor:"6,keyasint,omitempty"`
 	Dead      bool           `cbor:"7,keyasint,omitempty"`
 	GivenUp   bool           `cbor:"8,keyasint,omitempty"`
+	Arc       *arcRecord     `cbor:"9,keyasint,omitempty"`
 }
 
-func encodeScan(s progress.Scan) []byte { return encodeValue(scanRecord(s)) }
+// arcRecord is an arc in CBOR.
+type arcRecord struct {
+	From      message.UserID `cbor:"1,keyasint,omitempty"`
+	To        message.UserID `cbor:"2,keyasint,omitempty"`
+	Delivered int64          `cbor:"3,keyasint,omitempty"`
+	Skipped   int64          `cbor:"4,keyasint,omitempty"`
+}
+
+func encodeScan(s progress.Scan) []byte {
+	r := scanRecord{
+		Joined: s.Joined, Start: s.Start, At: s.At, Delivered: s.Delivered, Skipped: s.Skipped, Done: s.Done, Dead: s.Dead, GivenUp: s.GivenUp,
+	}
+	if a := s.Arc; a.Noted {
+		r.Arc = &arcRecord{From: a.From, To: a.To, Delivered: a.Since.Delivered, Skipped: a.Since.Skipped}
+	}
+	return encodeValue(r)
+}
 
 func parseScan(value []byte) (progress.Scan, error) {
 	var r scanRecord
 	err := decodeValue(spacePlans, value, &r)
-	return progress.Scan(r), err
+	s := progress.Scan{
+		Joined: r.Joined, Start: r.Start, At: r.At, Delivered: r.Delivered, Skipped: r.Skipped, Done: r.Done, Dead: r.Dead, GivenUp: r.GivenUp,
+	}
+	if a := r.Arc; a != nil {
+		s.Arc = progress.Arc{Noted: true, From: a.From, To: a.To, Since: progress.Counts{Delivered: a.Delivered, Skipped: a.Skipped}}
+	}
+	return s, err
 }
 
 func encodeMoved(t time.Time) []byte { return appendTime([]byte{version}, t) }

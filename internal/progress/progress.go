@@ -4,6 +4,9 @@
 // starts at some position, continues to the end of the partition and then from the beginning, and is done when it is back at its
 // start. A position is the id of the last handled recipient. The empty position is before the first recipient.
 //
+// Recipients who cannot be reached hold nobody up. The scan moves past them, and notes the arc in which they are. When it is back at its
+// start, it goes over that arc once more, until all are reached.
+//
 // Only the record holds the position of a scan; tasks hold none. Workers move a scan by compare-and-set, and write absolute values.
 // So a repeated update changes nothing. If two workers handle the same recipients, only one of them counts them.
 package progress
@@ -31,14 +34,16 @@ type Counts struct {
 type Scan struct {
 	// Joined reports that Start is set.
 	Joined bool
-	// Start is the position at which the scan began. It never changes once Joined.
+	// Start is the position at which the scan began its present way through the circle, or through an arc of it.
 	Start message.UserID
 	// At is the position up to which recipients were handled. It equals Start at the beginning and again at the end. Done tells
 	// the two apart.
 	At message.UserID
-	// Delivered and Skipped are the Counts of all recorded batches.
+	// Delivered and Skipped are the Counts of all recorded batches; while there is an arc, of those before it. They never fall.
 	Delivered int64
 	Skipped   int64
+	// Arc is what the scan has to go over again.
+	Arc Arc
 	// Done reports that the scan is back at Start. A done scan never changes.
 	Done bool
 	// Dead reports that the task of the scan is a dead letter. The scan does not move until an operator redrives the task.
@@ -46,6 +51,16 @@ type Scan struct {
 	// GivenUp reports that an operator has given up the dead scan. It stays dead, and never moves again. It may be set from the format
 	// level settings.Retention on.
 	GivenUp bool
+}
+
+// Arc is a part of a circle in which a batch could not reach some recipients.
+type Arc struct {
+	// Noted reports that there is an arc. Otherwise the rest is zero.
+	Noted bool
+	// The arc begins behind From, where the first such batch began, and includes To, where the last one ended.
+	From, To message.UserID
+	// Since are the counts of the batches behind To. Those within the arc count nobody.
+	Since Counts
 }
 
 // add returns the scan with the counts of one more batch.
@@ -82,21 +97,54 @@ func (s Scan) Ahead(recipient message.UserID) bool {
 // reached the end of the partition, and Advance ignores end. A batch never continues past the end of the partition. A batch of a
 // wrapped scan never continues past Start.
 func (s Scan) Advance(end message.UserID, toEnd bool, batch Counts) Scan {
-	s = s.add(batch)
+	if s.Arc.Noted {
+		s.Arc.Since.Delivered += batch.Delivered
+		s.Arc.Since.Skipped += batch.Skipped
+	} else {
+		s = s.add(batch)
+	}
+	next, back := s.pass(end, toEnd)
+	return next.turn(back)
+}
+
+// Miss is Advance for a batch that could not reach a recipient. It counts nobody, because the scan comes back to where the batch began.
+func (s Scan) Miss(end message.UserID, toEnd bool) Scan {
+	next, back := s.pass(end, toEnd)
+	if !next.Arc.Noted {
+		next.Arc = Arc{Noted: true, From: s.At}
+	}
+	next.Arc.To, next.Arc.Since = next.At, Counts{}
+	return next.turn(back)
+}
+
+// pass returns the scan with its position behind a batch, and whether it is back at its start.
+func (s Scan) pass(end message.UserID, toEnd bool) (_ Scan, back bool) {
 	switch {
 	case s.Wrapped() && (toEnd || end >= s.Start):
-		s.At, s.Done = s.Start, true
-	case !toEnd:
-		s.At = end
-	case s.Start == "":
-		s.At, s.Done = "", true
+		s.At, back = s.Start, true
+	case toEnd:
+		s.At, back = "", s.Start == ""
 	default:
-		s.At = ""
+		s.At = end
+	}
+	return s, back
+}
+
+// turn returns the scan after pass. Back at its start, it is done, or goes over its arc.
+func (s Scan) turn(back bool) Scan {
+	switch {
+	case !back:
+	case !s.Arc.Noted:
+		s.Done = true
+	default:
+		s = s.add(s.Arc.Since)
+		s.At, s.Start, s.Arc = s.Arc.From, s.Arc.To, Arc{}
 	}
 	return s
 }
 
-// Same reports whether two records agree in everything but their counts. Store.Step compares records by Same.
+// Same reports whether two records agree in everything but their counts and arcs. Store.Step compares records by Same. A record with other counts
+// is right, too: it comes from a worker who went another way through the same recipients.
 func (s Scan) Same(other Scan) bool {
 	return s.Joined == other.Joined && s.Start == other.Start && s.At == other.At && s.Done == other.Done && s.Dead == other.Dead &&
 		s.GivenUp == other.GivenUp

@@ -114,6 +114,55 @@ func TestScanVisitsEverybodyOnce(t *testing.T) {
 	})
 }
 
+// A scan whose batches miss recipients reaches everybody in the end, and counts each once. What is counted never falls.
+func TestScanComesBackToWhomItMissed(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		users := []message.UserID{"b", "d", "f", "h", "j"}
+		scan := progress.Scan{}.Join(rapid.SampledFrom([]message.UserID{"", "a", "d", "g", "j", "k"}).Draw(t, "start"))
+		reached := make(map[message.UserID]bool)
+		misses := rapid.IntRange(1, 6).Draw(t, "misses")
+		for batches := 0; !scan.Done; batches++ {
+			require.Less(t, batches, 100, "the scan does not end")
+			end, toEnd := message.UserID(""), true
+			size := rapid.IntRange(1, 3).Draw(t, "batch")
+			counted, missed := scan.Delivered, false
+			var batch progress.Counts
+			for _, user := range users {
+				switch {
+				case user <= scan.At:
+					continue
+				case size == 0:
+					toEnd = false
+				}
+				if !toEnd {
+					break
+				}
+				size--
+				if end = user; !scan.Ahead(user) {
+					continue
+				}
+				if misses > 0 && rapid.Bool().Draw(t, "missed") {
+					misses--
+					missed = true
+					continue
+				}
+				reached[user] = true
+				batch.Delivered++
+			}
+			if missed {
+				scan = scan.Miss(end, toEnd)
+			} else {
+				scan = scan.Advance(end, toEnd, batch)
+			}
+			require.GreaterOrEqual(t, scan.Delivered, counted)
+		}
+		require.Len(t, reached, len(users))
+		require.Equal(t, int64(len(users)), scan.Delivered)
+		require.Equal(t, progress.Arc{}, scan.Arc)
+	})
+}
+
 func visit(scan progress.Scan, visits map[message.UserID]int, users []message.UserID, end message.UserID, toEnd bool) progress.Scan {
 	for _, user := range users {
 		visits[user]++

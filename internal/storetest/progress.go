@@ -392,4 +392,9 @@ func (s progressSuite) reopen(t *testing.T) {
 	require.True(t, h.step(t, later(3), progress.Move{ID: id(1), Partition: 1, From: to, To: next})[0].Applied)
 	h = h.Reopen(t)
 	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: next}, Moved: later(3)}, h.get(t, id(1)))
+	missed := next.Miss("c", false).Advance("d", false, progress.Counts{Delivered: 2, Skipped: 3})
+	require.True(t, missed.Arc.Noted)
+	require.True(t, h.step(t, later(4), progress.Move{ID: id(1), Partition: 1, From: next, To: missed})[0].Applied)
+	h = h.Reopen(t)
+	requireFanout(t, progress.Fanout{ID: id(1), Scans: map[int]progress.Scan{0: {}, 1: missed}, Moved: later(4)}, h.get(t, id(1)))
 }

@@ -26,15 +26,13 @@ func followingOthers() []mutation {
 				{scanGo, "func (b *batch) followers(", `var remembered sync.Map
 
 func (b *batch) followers(`},
-				{scanGo, "		edges, err := b.stores.Edges.Followers(ctx, source, b.partition, after, limit)\n", `		key := fmt.Sprintf("%p %s %d %s %d", b.deliverer, source, b.partition, after, limit)
-		var edges []follow.Edge
-		var err error
-		if known, ok := remembered.Load(key); ok {
-			edges = known.([]follow.Edge)
-		} else {
-			edges, err = b.stores.Edges.Followers(ctx, source, b.partition, after, limit)
-			remembered.Store(key, edges)
-		}
+				{scanGo, "			edges, err = b.stores.Edges.Followers(ctx, source, b.partition, after, limit)\n", `			key := fmt.Sprintf("%p %s %d %s %d", b.deliverer, source, b.partition, after, limit)
+			if known, ok := remembered.Load(key); ok {
+				edges = known.([]follow.Edge)
+			} else {
+				edges, err = b.stores.Edges.Followers(ctx, source, b.partition, after, limit)
+				remembered.Store(key, edges)
+			}
 `},
 			},
 			pkg: fanout, run: "^TestScanJoinsAtARangeReadAfterwards$",

@@ -25,10 +25,7 @@ func fanningOut() []mutation {
 		{
 			name: "emitting before recording", trap: "done goes back to not done",
 			edits: []edit{{batchGo, `	if err := b.record(ctx); err != nil {
-		return nil, err
-	}
-	if err := b.emit(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 `, `	for i, j := range b.moved {
 		if !b.steps[i].To.Done {
@@ -36,10 +33,11 @@ func fanningOut() []mutation {
 		}
 	}
 	if err := b.emit(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	b.continuations = nil
 	if err := b.record(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 `}},
 			pkg: fanout, run: "^TestBatchGoesInOrder$",
@@ -56,8 +54,8 @@ func fanningOut() []mutation {
 		},
 		{
 			name: "recording although a chunk failed", trap: "a chunk that could not be appended is passed: its owners are never handled",
-			edits: []edit{{fanoutAppendGo, "if failed := group.Wait(); failed != nil {", "if failed := group.Wait(); failed != nil && false {"}},
-			pkg:   fanout, run: "^(TestFailuresAreTriedAgain|TestCountsAreExactAfterADeath)$",
+			edits: []edit{{fanoutAppendGo, "	for i, err := range h.missed {\n", "	for i, err := range h.missed {\n		break\n"}},
+			pkg:   fanout, run: "^TestScanPassesOver",
 		},
 		{
 			name: "counting only new entries", trap: "counts do not add up after a redelivery",
@@ -112,8 +110,28 @@ func fanningOut() []mutation {
 		},
 		{
 			name: "an ending although a pass has failed", trap: "a recipient who could not be reached loses the message",
-			edits: []edit{{directGo, "	if err := p.appendAll(ctx, streams); err != nil {\n		return err\n	}\n", "	_ = p.appendAll(ctx, streams)\n"}},
-			pkg:   fanout, run: "^TestDirectDeliveryHandsOver$",
+			edits: []edit{{directGo, "if l.job.dead == nil && l.job.missed == nil {", "if l.job.dead == nil {"}},
+			pkg:   fanout, run: "^TestDirectDelivery",
+		},
+		{
+			name: "a scan that passes over a recipient without a note", trap: "it never comes back: the recipient loses the message",
+			edits: []edit{{"internal/fanout/scan.go", "		case j.missed != nil:\n			b.move(j, to)\n", "		case false:\n			b.move(j, to)\n"}},
+			pkg:   fanout, run: "^TestScanPassesOver",
+		},
+		{
+			name: "a call that fails read as no record", trap: "a recipient whose shard is away is skipped, and loses the message",
+			edits: []edit{{"internal/fanout/reach.go", "		if err != nil {\n			missed[i] = err\n", "		if err != nil && !passing(ctx, err) {\n			missed[i] = err\n"}},
+			pkg:   fanout, run: "^Test.*AreAway$",
+		},
+		{
+			name: "an arc that replaces an earlier one", trap: "the scan does not come back to the first recipient who was away",
+			edits: []edit{{"internal/progress/progress.go", "	if !next.Arc.Noted {\n", "	if true {\n"}},
+			pkg:   fanout, run: "^TestScanPassesOver",
+		},
+		{
+			name: "a task whose plan cannot be read dropped as one without a plan", trap: "the message does not move before the sweep",
+			edits: []edit{{batchGo, "			j.unread = err\n			b.comeBack(j)\n", "			j.unread = err\n"}},
+			pkg:   fanout, run: "^TestTaskWhoseMessageIsAway",
 		},
 		{
 			name: "the class of a message after the filter", trap: "an ended edge takes the place of one that the limit cut off: the rest is lost",

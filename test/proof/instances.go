@@ -92,6 +92,10 @@ func instances() []instance {
 			"progress-first", "3 owners of whom one leaves, batches of up to 2; 2 head starts, a crash", false,
 			search(&scanning{owners: 3, batch: 2, crashes: 1, leaves: 1, heads: 2}),
 		},
+		{
+			"progress-arc", "3 owners, batches of up to 2; 2 batches miss one, a task again", false,
+			search(&scanning{owners: 3, batch: 2, repeats: 1, misses: 2}),
+		},
 
 		{
 			"append-1-long", "as append-1, 3 writers", true,
@@ -194,6 +198,10 @@ func instances() []instance {
 		{
 			"progress-long", "4 owners of whom one leaves, batches of up to 3; a task again twice, 2 crashes", true,
 			search(&scanning{owners: 4, batch: 3, repeats: 2, crashes: 2, leaves: 1}),
+		},
+		{
+			"progress-arc-long", "4 owners of whom one leaves, batches of up to 2; 3 batches miss one, a task again, a crash", true,
+			search(&scanning{owners: 4, batch: 2, repeats: 1, crashes: 1, leaves: 1, misses: 3}),
 		},
 	}
 	return slices.Concat(all, retainInstances(), concludeInstances(), lowWaterInstances(), unlinkInstances(), claimInstances(), closeInstances())

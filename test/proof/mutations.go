@@ -75,6 +75,11 @@ const (
 	newOnly
 	headCounts
 	headRecords
+	arcForgotten
+	arcReplaced
+	sinceKept
+	othersCount
+	missIsSkip
 
 	expirySet
 	emptiedFirst
@@ -288,6 +293,14 @@ func shortcuts() []shortcut {
 	ahead := scanning{owners: 3, batch: 2, heads: 1}
 	scans(headCounts, "a head start that counts its recipient", ahead)
 	scans(headRecords, "a head start that records how far it came", ahead)
+	missing := scanning{owners: 3, batch: 2, misses: 1}
+	scans(arcForgotten, "move past an owner who cannot be reached, without a note", missing)
+	scans(missIsSkip, "count an owner who cannot be reached as skipped", missing)
+	scans(othersCount, "a batch that misses an owner counts its others", missing)
+	missing.misses = 2
+	scans(arcReplaced, "an arc that replaces an earlier one", missing)
+	missing.owners = 4 // so that the scan is not back at once
+	scans(sinceKept, "an arc that becomes longer and keeps the counts behind it", missing)
 	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), claimShortcuts(), closeShortcuts())
 }
 

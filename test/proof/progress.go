@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math/bits"
 	"strings"
 
@@ -20,6 +21,7 @@ type scanning struct {
 	repeats int8 // how often a task is delivered again while a worker still holds it
 	crashes int8
 	leaves  int8 // how many owners cease to be recipients meanwhile
+	misses  int8 // how often a batch does not reach one of its owners
 	heads   int8 // how many owners a head start reaches at most, at any time
 }
 
@@ -33,17 +35,22 @@ type fanOut struct {
 
 	owners  owners // who are recipients
 	handled owners // who got the message, or were left to rehydration
-	counted owners // whom the record counts
-	twice   bool   // a recipient was counted a second time
 	undone  bool   // the record was done, and is not any more
 
-	repeats, crashes, leaves, heads int8 // left
+	repeats, crashes, leaves, misses, heads int8 // left
 }
 
 // scan is a progress.Scan with positions as numbers: 0 is before the first owner.
 type scan struct {
 	joined, done         bool
 	start, at, delivered int8
+
+	noted           bool // an arc, with what follows
+	from, to, since int8
+
+	// What no record holds: the owners whom delivered and since count, and whether one is counted a second time.
+	counted, countedSince owners
+	twice                 bool
 }
 
 // owners are a set, a bit for each position.
@@ -83,7 +90,7 @@ const (
 )
 
 func (m *scanning) initial() []fanOut {
-	s := fanOut{owners: 2<<m.owners - 2, repeats: m.repeats, crashes: m.crashes, leaves: m.leaves, heads: m.heads}
+	s := fanOut{owners: 2<<m.owners - 2, repeats: m.repeats, crashes: m.crashes, leaves: m.leaves, misses: m.misses, heads: m.heads}
 	s.tasks[0].waiting = true
 	return []fanOut{s}
 }
@@ -132,16 +139,16 @@ func (m *scanning) headStart(s fanOut, owner int8) fanOut {
 	s.handled |= 1 << owner
 	switch m.mutation {
 	case headCounts:
-		s.twice = s.twice || s.counted.has(owner)
-		s.counted |= 1 << owner
+		s.scan = s.scan.count(1 << owner)
 		s.scan.delivered++
 	case headRecords:
 		moved := s.scan.real().Join("")
 		if s.scan.done || !moved.Ahead(position(owner)) {
 			break
 		}
-		s.counted |= 1 << owner
+		counted := s.scan.counted
 		s.scan = modelOf(moved.Advance(position(owner), false, progress.Counts{Delivered: 1}))
+		s.scan.counted = counted | 1<<owner
 	default:
 	}
 	return s
@@ -213,15 +220,26 @@ func (m *scanning) merge(s fanOut, n int8, yield func(event, fanOut)) {
 		for length := int8(1); length <= m.batch; length++ {
 			t := s
 			w := &t.workers[n]
-			m.stretch(w, t.owners, at, length)
+			m.stretch(w, t.owners, at, length, 0)
 			w.phase = delivering
 			yield(happened("worker %d reads %d of the audience from %d on, and will move to %d", n, length, at, w.to.at), t)
+			for owner := int8(1); owner <= m.owners && s.misses > 0; owner++ {
+				if !w.stretch.has(owner) {
+					continue
+				}
+				t := t
+				t.misses--
+				t.workers[n] = s.workers[n]
+				m.stretch(&t.workers[n], t.owners, at, length, owner)
+				t.workers[n].phase = delivering
+				yield(happened("worker %d reads %d of the audience from %d on, and cannot reach %d", n, length, at, owner), t)
+			}
 		}
 	}
 }
 
-// stretch computes a batch, as internal/fanout does.
-func (m *scanning) stretch(w *worker, audience owners, at, length int8) {
+// stretch computes a batch, as internal/fanout does. It cannot reach the missed owner, if there is one.
+func (m *scanning) stretch(w *worker, audience owners, at, length, missed int8) {
 	recorded := w.recorded.real()
 	joined := recorded.Join(position(at))
 	if m.mutation == startInTask {
@@ -249,10 +267,53 @@ func (m *scanning) stretch(w *worker, audience owners, at, length int8) {
 			}
 		}
 	}
-	w.to = modelOf(joined.Advance(position(end), toEnd, progress.Counts{Delivered: int64(w.counts.len())}))
+	if missed != 0 && m.mutation != missIsSkip {
+		w.counts &^= 1 << missed
+	}
+	w.stretch &^= 1 << missed
+	w.to = m.move(w.recorded, joined, position(end), toEnd, w.counts, missed != 0)
 	if m.mutation == plainStrings && !toEnd && end >= number(joined.Start) {
 		w.to.at, w.to.done = number(joined.Start), true
 	}
+}
+
+// move computes the record after a batch.
+func (m *scanning) move(recorded scan, joined progress.Scan, end message.UserID, toEnd bool, counts owners, missed bool) (to scan) {
+	missed = missed && m.mutation != arcForgotten && m.mutation != missIsSkip
+	counted := recorded
+	moved := joined.Advance(end, toEnd, progress.Counts{Delivered: int64(counts.len())})
+	if missed {
+		moved, counted.countedSince = joined.Miss(end, toEnd), 0
+	}
+	switch {
+	case missed && m.mutation == othersCount && moved.Arc.Noted:
+		moved.Delivered += int64(counts.len())
+		counted = counted.count(counts)
+	case missed && m.mutation == sinceKept && moved.Arc.Noted:
+		moved.Arc.Since, counted.countedSince = joined.Arc.Since, recorded.countedSince
+	case missed && m.mutation == arcReplaced && moved.Arc.Noted:
+		moved.Arc.From = joined.At
+	case missed:
+	case recorded.noted:
+		counted.twice = counted.twice || counted.countedSince&counts != 0
+		counted.countedSince |= counts
+	default:
+		counted = counted.count(counts)
+	}
+	if (recorded.noted || missed) && !moved.Arc.Noted { // it turns, to go over the arc
+		counted = counted.count(counted.countedSince)
+		counted.countedSince = 0
+	}
+	to = modelOf(moved)
+	to.counted, to.countedSince, to.twice = counted.counted, counted.countedSince, counted.twice
+	return to
+}
+
+// count returns the scan with owners whom the record counts.
+func (s scan) count(who owners) scan {
+	s.twice = s.twice || s.counted&who != 0
+	s.counted |= who
+	return s
 }
 
 // advance records the position of the scan. If another worker was first, its record stays.
@@ -267,8 +328,6 @@ func (m *scanning) advance(s *fanOut, w *worker) {
 	}
 	if same {
 		s.undone = s.undone || s.scan.done && !w.to.done
-		s.twice = s.twice || s.counted&w.counts != 0 && m.countsChecked()
-		s.counted |= w.counts
 		s.scan = w.to
 	}
 	*w = worker{phase: emitting, task: w.task, carried: w.carried, start: w.start}
@@ -331,30 +390,22 @@ func (m *scanning) normal(s fanOut) fanOut {
 
 // weight is a number that is different for workers that differ in more than their task.
 func (w worker) weight() uint64 {
-	weight := uint64(w.phase)
-	for _, s := range [...]scan{w.recorded, w.to} {
-		weight = weight<<10 | uint64(s.start)<<7 | uint64(s.at)<<4 | uint64(s.delivered)<<1
-		if s.joined {
-			weight |= 1
-		}
-		weight <<= 1
-		if s.done {
-			weight |= 1
-		}
-	}
-	return weight<<12 | uint64(w.stretch)<<6 | uint64(w.counts)
+	w.task = 0
+	return maphash.Comparable(weights, w)
 }
+
+var weights = maphash.MakeSeed()
 
 func (m *scanning) wrong(s fanOut) string {
 	switch {
 	case s.undone:
 		return "what was done is not done any more"
-	case s.twice:
+	case s.scan.twice && m.countsChecked():
 		return "an owner is counted twice"
 	case s.scan.done && s.owners&^s.handled != 0:
 		return "it is done, and an owner was not handled"
 	case !m.countsChecked():
-	case s.scan.done && s.owners&^s.counted != 0, s.scan.done && s.scan.delivered != s.counted.len():
+	case s.scan.done && s.owners&^s.scan.counted != 0, s.scan.done && s.scan.delivered != s.scan.counted.len():
 		return "it is done, and the count is not that of the owners"
 	case !s.scan.done && m.atRest(s):
 		return "nobody is at it, and it is not done"
@@ -396,6 +447,9 @@ func (m *scanning) show(s fanOut) string {
 	default:
 		b.WriteString("not joined")
 	}
+	if s.scan.noted {
+		fmt.Fprintf(&b, ", arc from %d to %d and %d since", s.scan.from, s.scan.to, s.scan.since)
+	}
 	fmt.Fprintf(&b, ", counted %d; handled", s.scan.delivered)
 	for owner := int8(1); owner <= m.owners; owner++ {
 		if s.handled.has(owner) {
@@ -423,9 +477,16 @@ func number(p message.UserID) int8 {
 }
 
 func (s scan) real() progress.Scan {
-	return progress.Scan{Joined: s.joined, Done: s.done, Start: position(s.start), At: position(s.at), Delivered: int64(s.delivered)}
+	same := progress.Scan{Joined: s.joined, Done: s.done, Start: position(s.start), At: position(s.at), Delivered: int64(s.delivered)}
+	if s.noted {
+		same.Arc = progress.Arc{Noted: true, From: position(s.from), To: position(s.to), Since: progress.Counts{Delivered: int64(s.since)}}
+	}
+	return same
 }
 
 func modelOf(s progress.Scan) scan {
-	return scan{joined: s.Joined, done: s.Done, start: number(s.Start), at: number(s.At), delivered: int8(s.Delivered)}
+	return scan{
+		joined: s.Joined, done: s.Done, start: number(s.Start), at: number(s.At), delivered: int8(s.Delivered),
+		noted: s.Arc.Noted, from: number(s.Arc.From), to: number(s.Arc.To), since: int8(s.Arc.Since.Delivered),
+	}
 }

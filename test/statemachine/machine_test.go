@@ -64,6 +64,7 @@ func TestPipeline(t *testing.T) {
 			"":          {1, m.agrees},
 
 			"damage":        {2, m.damage},
+			"away":          {2, m.away},
 			"redrive":       {1, m.redrive},
 			"unsubscribe":   {2, m.unsubscribe},
 			"dormant after": {1, m.dormantAfter},

@@ -2,6 +2,7 @@ package statemachine_test
 
 import (
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -52,7 +53,7 @@ func (m *machine) finish(t *rapid.T) {
 // drain routes and delivers until nothing is queued.
 func (m *machine) drain(t *rapid.T) {
 	for range maxRounds {
-		if !m.round(t) {
+		if !m.round(t, false) {
 			return
 		}
 	}
@@ -60,8 +61,8 @@ func (m *machine) drain(t *rapid.T) {
 }
 
 // round routes every published message and works on a batch of every queue that no actor holds. It reports whether any
-// queue held a task.
-func (m *machine) round(t *rapid.T) (worked bool) {
+// queue held a task. While something is away, events may fail, and come again.
+func (m *machine) round(t *rapid.T, away bool) (worked bool) {
 	for {
 		received, err := m.rig.Bus.TryFetch(t.Context(), 100)
 		require.NoError(t, err)
@@ -69,7 +70,12 @@ func (m *machine) round(t *rapid.T) (worked bool) {
 			break
 		}
 		worked = true
-		require.NoError(t, m.workers[0].router.Route(t.Context(), received))
+		if err = m.workers[0].router.Route(t.Context(), received); away && err != nil {
+			require.ErrorIs(t, err, rig.ErrInjected)
+			require.NoError(t, m.rig.Bus.Expire(received))
+			break
+		}
+		require.NoError(t, err)
 	}
 	for _, q := range m.queues(t) {
 		worked = true
@@ -85,8 +91,19 @@ func (m *machine) round(t *rapid.T) (worked bool) {
 // overtake works for some rounds on the queues that no actor holds, and passes stalled actors.
 func (m *machine) overtake(t *rapid.T) {
 	for range rapid.IntRange(1, 6).Draw(t, "rounds") {
-		m.round(t)
+		m.round(t, false)
 	}
+}
+
+// away works for some rounds while a shard is away: a user, what they have sent, and who follows them.
+func (m *machine) away(t *rapid.T) {
+	user := m.user(t, "away")
+	m.rig.Shards.Away(func(key string) bool { return key == string(user) || key == string(user.Source()) })
+	for range rapid.IntRange(1, 6).Draw(t, "rounds") {
+		m.round(t, true)
+	}
+	m.rig.Shards.Away(nil)
+	m.clock.Advance(time.Minute) // so that nobody is passed over any more
 }
 
 // checkProgress demands that every message is done, and that each of its recipients was counted once.

@@ -63,6 +63,8 @@ type Rig struct {
 	Appender *bucket.Appender
 	// Damage damages records. DB has none of it.
 	Damage *Damage
+	// Shards lets a part of the database be away. DB knows nothing of it.
+	Shards *Shards
 	// Rules are the rules of all services that are made from now on.
 	Rules userstate.Rules
 	// Retention is what of inboxes is kept.
@@ -94,15 +96,16 @@ func OpenSized(ctx context.Context, backend Backend, size int, clock *Clock, bus
 }
 
 func newRig(db *DB, clock *Clock, bus *Bus, observer Observer, damage *Damage) *Rig {
+	shards := new(Shards)
 	r := &Rig{
-		Clock: clock, Bus: bus, DB: db, Damage: damage, Rules: Rules(),
+		Clock: clock, Bus: bus, DB: db, Damage: damage, Shards: shards, Rules: Rules(),
 		Retention: new(atomic.Pointer[userstate.Retention]), observer: observer,
-		Messages: &Messages{Store: db.Messages, observer: observer},
+		Messages: &Messages{Store: shardedMessages{db.Messages, shards}, observer: observer},
 		Keys:     Keys{db.Keys},
-		Progress: Progress{db.Progress},
-		Users:    &Users{Store: damagedUsers{db.Users, damage}, observer: observer},
-		Edges:    &Edges{Store: db.Edges, observer: observer},
-		Inbox:    Inbox{damagedInbox{db.Inbox, damage}},
+		Progress: Progress{shardedProgress{db.Progress, shards}},
+		Users:    &Users{Store: shardedUsers{damagedUsers{db.Users, damage}, shards}, observer: observer},
+		Edges:    &Edges{Store: shardedEdges{db.Edges, shards}, observer: observer},
+		Inbox:    Inbox{shardedInbox{damagedInbox{db.Inbox, damage}, shards}},
 		Topics:   Topics{db.Topics},
 	}
 	r.Retention.Store(new(userstate.Retention))
