@@ -41,12 +41,13 @@ type mailQueue struct {
 	changed     *sync.Cond
 	named, wide []*mailing
 	held        map[*mailing]struct{}
+	waiting     map[message.ID]*mailing // those of no round yet
 	memory, max int // of the messages, in bytes
 	closed      bool
 }
 
 func newMailQueue(maxMemory int) *mailQueue {
-	q := &mailQueue{held: make(map[*mailing]struct{}), max: maxMemory}
+	q := &mailQueue{held: make(map[*mailing]struct{}), waiting: make(map[message.ID]*mailing), max: maxMemory}
 	q.changed = sync.NewCond(&q.mu)
 	return q
 }
@@ -65,12 +66,16 @@ func (q *mailQueue) room(ctx context.Context) int {
 	return maxHeld - len(q.held)
 }
 
-// add adds messages to the end of the queue.
+// add adds messages to the end of the queue. A further event of a message that waits goes to that one, so a round has each message once.
 func (q *mailQueue) add(mailings []*mailing) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, l := range mailings {
-		q.held[l] = struct{}{}
+		if same := q.waiting[l.message.ID]; same != nil {
+			same.events = append(same.events, l.events...)
+			continue
+		}
+		q.held[l], q.waiting[l.message.ID] = struct{}{}, l
 		q.memory += l.message.Memory()
 		if l.message.Broadcast() {
 			q.wide = append(q.wide, l)
@@ -89,9 +94,9 @@ func (q *mailQueue) next(onlyNamed bool) []*mailing {
 	for {
 		switch {
 		case len(q.named) > 0:
-			return cut(&q.named)
+			return q.cut(&q.named)
 		case len(q.wide) > 0 && !onlyNamed:
-			return cut(&q.wide)
+			return q.cut(&q.wide)
 		case q.closed:
 			return nil
 		}
@@ -100,7 +105,7 @@ func (q *mailQueue) next(onlyNamed bool) []*mailing {
 }
 
 // cut takes the messages of a round from the beginning of a list.
-func cut(waiting *[]*mailing) []*mailing {
+func (q *mailQueue) cut(waiting *[]*mailing) []*mailing {
 	n, sum := 0, 0
 	for _, l := range *waiting {
 		if sum += len(l.message.To); n > 0 && (sum > roundRecipients || n == roundWide && l.message.Broadcast()) {
@@ -110,6 +115,9 @@ func cut(waiting *[]*mailing) []*mailing {
 	}
 	round := slices.Clone((*waiting)[:n])
 	*waiting = slices.Delete(*waiting, 0, n)
+	for _, l := range round {
+		delete(q.waiting, l.message.ID)
+	}
 	return round
 }
 
@@ -132,14 +140,14 @@ func (q *mailQueue) close() {
 	q.changed.Broadcast()
 }
 
-// all returns the messages that were taken after a time and are held.
-func (q *mailQueue) all(after time.Time) (mailings []*mailing) {
+// all returns the events of the messages that were taken after a time and are held.
+func (q *mailQueue) all(after time.Time) (events []bus.Received) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for l := range q.held {
 		if l.taken.After(after) {
-			mailings = append(mailings, l)
+			events = append(events, l.events...)
 		}
 	}
-	return mailings
+	return events
 }

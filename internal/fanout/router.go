@@ -119,11 +119,9 @@ func (r *Router) extend(intake context.Context, waiting *mailQueue) {
 			return
 		case <-ticker.C:
 		}
-		for _, l := range waiting.all(r.opts.Now().Add(-r.opts.StuckAfter)) {
-			for _, e := range l.events {
-				if err := e.Extend(); err != nil {
-					logDelivery(r.opts.Logger.Warn().Err(err), e.Delivery()).Msg("extending an event failed: the bus may hand it out again")
-				}
+		for _, e := range waiting.all(r.opts.Now().Add(-r.opts.StuckAfter)) {
+			if err := e.Extend(); err != nil {
+				logDelivery(r.opts.Logger.Warn().Err(err), e.Delivery()).Msg("extending an event failed: the bus may hand it out again")
 			}
 		}
 	}

@@ -165,6 +165,17 @@ func TestAppendLeavesTheCallersEntries(t *testing.T) {
 	require.Equal(t, batch, shared, "a batch is handed to many owners")
 }
 
+// An entry that occurs twice in an append is appended once.
+func TestAppendOfARepeatedEntry(t *testing.T) {
+	t.Parallel()
+	seam, _, _ := watched()
+	twice := slices.Concat(entries(1, 2), entries(2, 2), entries(3, 1))
+	results := appendTo(t, seam, bucket.Append{Owner: "ann", Entries: twice})
+	require.Equal(t, 3, results[0].New)
+	require.NoError(t, bucket.Check(t.Context(), seam, "ann"))
+	require.Len(t, twice, 5, "the entries of the caller stay")
+}
+
 func TestAppendWithHintAheadOfTheHead(t *testing.T) {
 	t.Parallel()
 	seam, _, _ := watched()

@@ -33,11 +33,26 @@ func (p *pending) damaged(err error) { p.result.Err = err }
 // newPending plans a push onto the bucket of the hint. The push names the Decl of the hint. A user without a hint mostly has no bucket 0, or
 // an old one without a Decl. So bucket 0 may be created without a Decl although declarations are known.
 func newPending(a *Append, result *Appended, size Size, known *knowledge) *pending {
-	p := &pending{owner: a.Owner, entries: a.Entries, result: result, size: int(size), known: known, hint: a.Hint}
+	entries := a.Entries
+	if repeats(entries) {
+		same := func(x, y Entry) bool { return x.ID == y.ID }
+		entries = slices.CompactFunc(slices.Clone(entries), same) // the caller owns what was handed in
+	}
+	p := &pending{owner: a.Owner, entries: entries, result: result, size: int(size), known: known, hint: a.Hint}
 	if len(p.entries) <= p.size && p.hint.Floor.Less(p.entries[0].ID) && known.reaches(p.hint.Decl) {
 		p.next = &Push{Owner: p.owner, Sequence: p.hint.Sequence, Decl: p.hint.Decl, Entries: p.entries, Guard: true}
 	}
 	return p
+}
+
+// repeats reports whether an entry occurs twice.
+func repeats(entries []Entry) bool {
+	for i := 1; i < len(entries); i++ {
+		if entries[i].ID == entries[i-1].ID {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *pending) finished() bool { return len(p.entries) == 0 || p.result.Err != nil }

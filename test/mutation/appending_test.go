@@ -12,6 +12,11 @@ const (
 func appending() []mutation {
 	return []mutation{
 		{
+			name: "one append that names an entry twice", trap: "a message of which two events were taken: twice",
+			edits: []edit{{pendingGo, "	if repeats(entries) {\n", "	if false {\n"}},
+			pkg:   "./pkg/bucket", run: "^TestAppendOfARepeatedEntry$",
+		},
+		{
 			name: "a time instead of the floor", trap: "the clocks of publisher and worker decide: twice",
 			edits: []edit{{pendingGo, "	push.Owner, push.Sequence, push.Decl = p.owner, onto.Sequence, onto.Decl\n", `	push.Owner, push.Sequence, push.Decl = p.owner, onto.Sequence, onto.Decl
 	if push.Create {
