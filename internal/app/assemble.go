@@ -111,7 +111,9 @@ func (s *assembly) publisher() {
 	})
 	publisher := s.newPublisher(s.opts.Metrics)
 	s.services.Publish = publisher
-	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.parts.Users, s.config.Partitions, s.settings.Rules)
+	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.parts.Users, publish.ReporterOptions{
+		Partitions: s.config.Partitions, ResumeAfter: s.config.Fanout.ResumeAfter, Now: s.opts.Now,
+	})
 	if s.follows = s.rehydrator; !s.has(Rehydrator) {
 		s.follows = s.newRehydrator(nil, elsewhere)
 	}

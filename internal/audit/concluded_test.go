@@ -48,7 +48,7 @@ func newConcludedWorld(t *testing.T, scan progress.Scan) *concludedWorld {
 		partitions = append(partitions, p)
 		steps = append(steps, progress.Move{ID: w.missing.ID, Partition: p, To: scan})
 	}
-	_, err = r.Progress.Plan(t.Context(), w.missing.ID, partitions, r.Clock.Now())
+	_, err = r.Progress.Plan(t.Context(), w.missing.ID, "medium", partitions, r.Clock.Now())
 	require.NoError(t, err)
 	_, err = r.Progress.Step(t.Context(), steps, r.Clock.Now())
 	require.NoError(t, err)

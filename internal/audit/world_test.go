@@ -161,7 +161,7 @@ func (w *world) plan(m message.Message) message.Message {
 	for p := range partitions {
 		all = append(all, p)
 	}
-	_, err := w.db.Progress().Plan(t.Context(), m.ID, all, w.now)
+	_, err := w.db.Progress().Plan(t.Context(), m.ID, "medium", all, w.now)
 	require.NoError(t, err)
 	return m
 }

@@ -63,8 +63,15 @@ func printStatus(w io.Writer, s client.Status) error {
 	if s.Fanout.GivenUp > 0 {
 		givenUp = fmt.Sprintf("given up    in %s\n", plural(s.Fanout.GivenUp, "partition", "partitions"))
 	}
+	state := string(s.Fanout.State)
+	if s.Fanout.WaitingFor != "" {
+		state += ", waits for: " + string(s.Fanout.WaitingFor)
+	}
+	if s.Fanout.Until != nil {
+		state += ", until about " + showTime(s.Fanout.Until.Time)
+	}
 	return printf(w, "message     %s\nfrom        %s\nsent        %s\nstate       %s\nrecipients  %s\ndelivered   %s\nskipped     %s%s\n%s",
-		s.ID, program.Printable(string(s.From)), showTime(s.Sent.Time), s.Fanout.State,
+		s.ID, program.Printable(string(s.From)), showTime(s.Sent.Time), state,
 		count(s.Fanout.Recipients), count(s.Fanout.Delivered), count(s.Fanout.Skipped), whySkipped(s.Fanout.Skipped, s.Fanout.NeverSeen), givenUp)
 }
 

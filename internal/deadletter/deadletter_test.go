@@ -57,7 +57,7 @@ func newWorld(t *testing.T, wrap func(bus.DeadLetterQueue) bus.DeadLetterQueue) 
 	require.NoError(t, err)
 	w.insert(message.Message{From: "author", Audience: message.AudienceFollowers})
 	p := partition.Of(w.fan, rig.Partitions)
-	_, err = w.Progress.Plan(t.Context(), w.message.ID, []int{p}, w.Clock.Now())
+	_, err = w.Progress.Plan(t.Context(), w.message.ID, "medium", []int{p}, w.Clock.Now())
 	require.NoError(t, err)
 	task := event.Task{Version: event.Version, ID: w.message.ID, From: "author", Lane: event.Bulk, Partition: p}
 	require.NoError(t, w.Bus.EmitTasks(t.Context(), []event.Task{task}))

@@ -89,7 +89,7 @@ func (r *Router) deliver(ctx context.Context, mailings []*mailing) (unended map[
 		if l.job.dead == nil && l.job.missed == nil {
 			places = append(places, i)
 			endings = append(endings, message.Ending{
-				Ref: l.message.Ref(), Delivered: l.job.counts.Delivered, Skipped: l.job.counts.Skipped,
+				Ref: l.message.Ref(), Lane: string(event.Direct), Delivered: l.job.counts.Delivered, Skipped: l.job.counts.Skipped,
 			})
 		}
 	}
@@ -127,7 +127,7 @@ func (p *pass) appendAll(ctx context.Context, streams []*stream) (err error) {
 func (r *Router) plan(ctx context.Context, l *mailing) error {
 	var fanout progress.Fanout
 	err := r.reach.one(ctx, string(l.message.ID[:]), func(ctx context.Context) (err error) {
-		fanout, err = r.stores.Progress.Plan(ctx, l.message.ID, l.audience.partitions, r.opts.Now())
+		fanout, err = r.stores.Progress.Plan(ctx, l.message.ID, string(l.audience.lane), l.audience.partitions, r.opts.Now())
 		return err
 	})
 	if err != nil {

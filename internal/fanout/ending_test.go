@@ -35,7 +35,7 @@ func (w *world) requireConcluded(t *testing.T, ending message.Ending, messages .
 	for _, m := range messages {
 		endings, err := w.Messages.Endings(t.Context(), []message.Ref{m.Ref()})
 		require.NoError(t, err)
-		ending.Ref, ending.Concluded = m.Ref(), true
+		ending.Ref, ending.Concluded, ending.Lane = m.Ref(), true, endings[0].Lane
 		require.Equal(t, ending, endings[0])
 		_, err = w.Progress.Get(t.Context(), m.ID)
 		require.ErrorIs(t, err, progress.ErrNotFound)
@@ -201,7 +201,7 @@ func TestRouterEndsAPlanThatIsDone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	m := w.store(t, 1, "author", usersOf(0, 4)...)
-	_, err := w.Progress.Plan(t.Context(), m.ID, []int{0}, w.Clock.Now())
+	_, err := w.Progress.Plan(t.Context(), m.ID, "medium", []int{0}, w.Clock.Now())
 	require.NoError(t, err)
 	w.put(t, m, 0, progress.Scan{Joined: true, Done: true, Delivered: 3, Skipped: 1})
 	w.Clock.Advance(2 * rig.ResumeAfter)

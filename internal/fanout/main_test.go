@@ -114,7 +114,7 @@ func (w *world) insert(t *testing.T, m message.Message) message.Message {
 func (w *world) plan(t *testing.T, lane event.Lane, partitions []int, messages ...message.Message) {
 	t.Helper()
 	for _, m := range messages {
-		_, err := w.Progress.Plan(t.Context(), m.ID, partitions, w.Clock.Now())
+		_, err := w.Progress.Plan(t.Context(), m.ID, "medium", partitions, w.Clock.Now())
 		require.NoError(t, err)
 		for _, p := range partitions {
 			w.emit(t, lane, p, m)
@@ -234,7 +234,8 @@ func (w *world) requireDone(t *testing.T, m message.Message, delivered, skipped 
 	t.Helper()
 	endings, err := w.Messages.Endings(t.Context(), []message.Ref{m.Ref()})
 	require.NoError(t, err)
-	require.Equal(t, message.Ending{Ref: m.Ref(), Concluded: true, Delivered: int64(delivered), Skipped: int64(skipped)}, endings[0])
+	require.NotEmpty(t, endings[0].Lane)
+	require.Equal(t, message.Ending{Ref: m.Ref(), Concluded: true, Lane: endings[0].Lane, Delivered: int64(delivered), Skipped: int64(skipped)}, endings[0])
 	require.NotContains(t, w.unfinished(t), m.Ref())
 }
 

@@ -18,7 +18,7 @@ func TestNewerVersionsAreLeftToNewerWorkers(t *testing.T) {
 	w.see(t, users...)
 	w.follow(t, "author", users...)
 	inTask, inEvent, other := w.store(t, 1, "author"), w.store(t, 2, "author"), w.store(t, 3, "author")
-	_, err := w.Progress.Plan(t.Context(), inTask.ID, []int{0}, w.Clock.Now())
+	_, err := w.Progress.Plan(t.Context(), inTask.ID, "medium", []int{0}, w.Clock.Now())
 	require.NoError(t, err)
 	task := fmt.Sprintf(`{"v":2,"id":%q,"from":{"user":"author"},"lane":"bulk","partition":"0-of-4"}`, inTask.ID)
 	require.NoError(t, w.Bus.Put(t.Context(), event.Bulk, 0, []byte(task)))

@@ -86,14 +86,14 @@ func TestPoisonousTasks(t *testing.T) {
 		"a message that does not exist": {"message_not_found", func(t *testing.T, w *world) []byte {
 			t.Helper()
 			m := message.Message{ID: id(1), From: "author"}
-			_, err := w.Progress.Plan(t.Context(), m.ID, []int{0, 1}, w.Clock.Now())
+			_, err := w.Progress.Plan(t.Context(), m.ID, "medium", []int{0, 1}, w.Clock.Now())
 			require.NoError(t, err)
 			return encoded(t, task(event.Bulk, 0, m))
 		}},
 		"a message by somebody else": {"message_not_found", func(t *testing.T, w *world) []byte {
 			t.Helper()
 			m := w.store(t, 1, "author", users...)
-			_, err := w.Progress.Plan(t.Context(), m.ID, []int{0}, w.Clock.Now())
+			_, err := w.Progress.Plan(t.Context(), m.ID, "medium", []int{0}, w.Clock.Now())
 			require.NoError(t, err)
 			m.From = "somebody-else"
 			return encoded(t, task(event.Bulk, 0, m))
@@ -101,7 +101,7 @@ func TestPoisonousTasks(t *testing.T) {
 		"an entry that is too large": {"too_large", func(t *testing.T, w *world) []byte {
 			t.Helper()
 			m := w.insert(t, message.Message{ID: id(1), From: "author", To: users, Body: strings.Repeat("x", 129<<10)})
-			_, err := w.Progress.Plan(t.Context(), m.ID, []int{0}, w.Clock.Now())
+			_, err := w.Progress.Plan(t.Context(), m.ID, "medium", []int{0}, w.Clock.Now())
 			require.NoError(t, err)
 			return encoded(t, task(event.Bulk, 0, m))
 		}},

@@ -54,10 +54,10 @@ func TestResumerLooksForTasksOfOpenScans(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	m, other := w.store(t, 1, "author", usersOf(0, 2)...), w.store(t, 2, "author", usersOf(0, 2)...)
-	_, err := w.Progress.Plan(t.Context(), m.ID, []int{0, 1, rig.Partitions}, w.Clock.Now()) // no worker takes from the last
+	_, err := w.Progress.Plan(t.Context(), m.ID, "medium", []int{0, 1, rig.Partitions}, w.Clock.Now()) // no worker takes from the last
 	require.NoError(t, err)
 	w.put(t, m, 1, progress.Scan{Joined: true, Done: true})
-	_, err = w.Progress.Plan(t.Context(), other.ID, []int{0}, w.Clock.Now())
+	_, err = w.Progress.Plan(t.Context(), other.ID, "medium", []int{0}, w.Clock.Now())
 	require.NoError(t, err)
 	w.emit(t, event.Medium, 1, m)
 	w.emit(t, event.Bulk, 0, other)
@@ -103,7 +103,7 @@ func TestResumerPastADamagedPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	damaged, planned, other := w.store(t, 1, "author", usersOf(0, 2)...), w.store(t, 2, "author", usersOf(0, 2)...), w.store(t, 3, "author", usersOf(0, 2)...)
-	_, err := w.Progress.Plan(t.Context(), planned.ID, []int{0}, w.Clock.Now())
+	_, err := w.Progress.Plan(t.Context(), planned.ID, "medium", []int{0}, w.Clock.Now())
 	require.NoError(t, err)
 	stores := w.Stores()
 	stores.Progress = damagedPlan{stores.Progress, damaged.ID}

@@ -171,7 +171,7 @@ func TestResumer(t *testing.T) {
 		}},
 		"no task was emitted": {func(t *testing.T, w *world, m message.Message) {
 			t.Helper()
-			_, err := w.Progress.Plan(t.Context(), m.ID, []int{0, 1}, w.Clock.Now())
+			_, err := w.Progress.Plan(t.Context(), m.ID, "medium", []int{0, 1}, w.Clock.Now())
 			require.NoError(t, err)
 		}},
 		"a task was lost": {func(t *testing.T, w *world, m message.Message) {
@@ -183,7 +183,7 @@ func TestResumer(t *testing.T) {
 		}},
 		"nobody took note that it is done": {func(t *testing.T, w *world, m message.Message) {
 			t.Helper()
-			_, err := w.Progress.Plan(t.Context(), m.ID, []int{0, 1}, w.Clock.Now())
+			_, err := w.Progress.Plan(t.Context(), m.ID, "medium", []int{0, 1}, w.Clock.Now())
 			require.NoError(t, err)
 			w.emit(t, event.Bulk, 0, m)
 			w.emit(t, event.Bulk, 1, m)

@@ -58,7 +58,7 @@ func adminWorld(t *testing.T) *world {
 	for n := 1; n <= 3; n++ {
 		_, err := w.db.Messages().Insert(t.Context(), []message.Message{messagetest.Message(n, "ann")}, messagetest.AnyTime)
 		require.NoError(t, err)
-		_, err = w.db.Progress().Plan(t.Context(), messagetest.ID(n), nil, w.clock())
+		_, err = w.db.Progress().Plan(t.Context(), messagetest.ID(n), "medium", nil, w.clock())
 		require.NoError(t, err)
 	}
 	w.deliver(t, "bob", 2, 2)

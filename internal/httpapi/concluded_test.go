@@ -26,7 +26,7 @@ func TestStatusAfterThePlanEnded(t *testing.T) {
 		id := messagetest.ID(n)
 		_, err := w.db.Messages().Insert(t.Context(), []message.Message{messagetest.Message(n, "ann")}, messagetest.AnyTime)
 		require.NoError(t, err)
-		_, err = w.db.Progress().Plan(t.Context(), id, []int{0, 1, 2, 3}, w.clock())
+		_, err = w.db.Progress().Plan(t.Context(), id, "medium", []int{0, 1, 2, 3}, w.clock())
 		require.NoError(t, err)
 		for p := range partitions {
 			_, err = w.db.Progress().Step(t.Context(), []progress.Move{{ID: id, Partition: p, To: scan}}, w.clock())
@@ -42,8 +42,8 @@ func TestStatusAfterThePlanEnded(t *testing.T) {
 		return append(all, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/explain?user=bob&message="+messagetest.ID(4).String(), ""))
 	}
 	before := answers()
-	require.Contains(t, before[3], `"fanout":{"state":"running","recipients":20,"delivered":12,"skipped":8}`)
-	require.Contains(t, before[4], `"fanout":{"state":"running","recipients":0,"delivered":0,"skipped":0,"given_up":4}`)
+	require.Contains(t, before[3], `"fanout":{"state":"running","lane":"medium","recipients":20,"delivered":12,"skipped":8}`)
+	require.Contains(t, before[4], `"fanout":{"state":"running","lane":"medium","recipients":0,"delivered":0,"skipped":0,"given_up":4}`)
 	w.pass(time.Hour)
 	n, err := retention.New(retention.Stores{Rounds: w.db.Retention(), Progress: w.db.Progress(), Messages: w.db.Messages()}, nil, retention.Options{
 		Canonical: func() time.Duration { return 24 * time.Hour }, Now: w.clock, Logger: zerolog.Nop(),

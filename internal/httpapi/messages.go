@@ -202,12 +202,17 @@ func (s *server) status(w *response, r *http.Request) error {
 			return err
 		}
 	}
+	var until *client.Time
+	if !status.Until.IsZero() {
+		until = &client.Time{Time: status.Until}
+	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Status{
 		ID: m.ID, From: m.From, Sent: client.Time{Time: m.Sent()}, To: m.To, Audience: m.Audience, Topics: m.Topics,
 		Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
 		Fanout: client.Fanout{
-			State: client.State(status.State), Recipients: status.Delivered + status.Skipped,
-			Delivered: status.Delivered, Skipped: status.Skipped, NeverSeen: neverSeen, GivenUp: status.GivenUp, Audience: audience,
+			State: client.State(status.State), Lane: status.Lane, WaitingFor: client.WaitingFor(status.WaitingFor), Until: until, About: until != nil,
+			Recipients: status.Delivered + status.Skipped,
+			Delivered:  status.Delivered, Skipped: status.Skipped, NeverSeen: neverSeen, GivenUp: status.GivenUp, Audience: audience,
 		},
 	})
 }

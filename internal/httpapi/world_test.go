@@ -128,7 +128,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
 			Identities: identified, Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return 24 * time.Hour }, Unknown: subscriptions.Unknown, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
 		}),
-		Reporter:  publish.NewReporter(messages, db.Progress(), db.Edges(), db.Users(), partitions, userstate.DefaultRules),
+		Reporter:  publish.NewReporter(messages, db.Progress(), db.Edges(), db.Users(), publish.ReporterOptions{Partitions: partitions, Now: w.clock}),
 		Following: followings,
 		Topics:    subscriptions,
 		Inbox: inbox.New(

@@ -151,7 +151,7 @@ func TestProgressWithBadReplies(t *testing.T) {
 		store := lossy(t, doubts).Progress()
 		for n := range 6 {
 			id := messagetest.ID(n)
-			_, err := store.Plan(t.Context(), id, []int{0, 1}, messagetest.Epoch)
+			_, err := store.Plan(t.Context(), id, "medium", []int{0, 1}, messagetest.Epoch)
 			require.NoError(t, err)
 			var from progress.Scan
 			for i := range 20 {

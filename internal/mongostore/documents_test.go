@@ -138,7 +138,7 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "subscriber.golden.json", documentIn(t, opts, "followers", bson.D{{Key: "followee", Value: news}}))
 	requireGolden(t, "subscription.golden.json", documentIn(t, opts, "following", bson.D{{Key: "follower", Value: "eve"}}))
 
-	_, err = db.Progress().Plan(ctx, m.ID, []int{0, 13}, at)
+	_, err = db.Progress().Plan(ctx, m.ID, "medium", []int{0, 13}, at)
 	require.NoError(t, err)
 	to := progress.Scan{}.Join("ben").Advance("zoë", false, progress.Counts{Delivered: 5, Skipped: 6})
 	_, err = db.Progress().Step(ctx, []progress.Move{{ID: m.ID, Partition: 13, To: to}}, at.Add(time.Second))
@@ -146,7 +146,7 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "fanout.golden.json", documentIn(t, opts, "fanouts", bson.D{}))
 	dead := progress.Scan{Dead: true}
 	other := messagetest.ID(6)
-	_, err = db.Progress().Plan(ctx, other, []int{0}, at)
+	_, err = db.Progress().Plan(ctx, other, "medium", []int{0}, at)
 	require.NoError(t, err)
 	_, err = db.Progress().Step(ctx, []progress.Move{{ID: other, To: dead}}, at)
 	require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			pair := follow.Pair{Follower: "ann", Followee: "ben"}
 			_, err = db.Edges().Follow(ctx, []follow.Pair{pair}, messagetest.Epoch)
 			require.NoError(t, err)
-			_, err = db.Progress().Plan(ctx, m.ID, []int{0}, messagetest.Epoch)
+			_, err = db.Progress().Plan(ctx, m.ID, "medium", []int{0}, messagetest.Epoch)
 			require.NoError(t, err)
 			key := message.Key{From: "ann", Key: "k", ID: m.ID, Expires: messagetest.Epoch.Add(time.Hour)}
 			_, err = db.Keys().Reserve(ctx, key, messagetest.Epoch)
@@ -237,7 +237,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 				"Scans":               failure(db.Progress().Get(ctx, m.ID)),
 				"GetMany of progress": failure2(db.Progress().GetMany(ctx, []message.ID{m.ID})),
 				"GetMany of messages": foundError(db.Messages().GetMany(ctx, []message.Ref{m.Ref()})),
-				"Plan":                failure(db.Progress().Plan(ctx, m.ID, nil, messagetest.Epoch)),
+				"Plan":                failure(db.Progress().Plan(ctx, m.ID, "medium", nil, messagetest.Epoch)),
 				"identities":          lookedError(db.Identities().Lookup(ctx, []identity.Identity{joe.Identity})),
 				"lists of identities": listError(db.Identities().Lists(ctx, []message.UserID{"ann"})),
 				"Topics":              failure(db.Topics().List(ctx, "news", "", 1)),
@@ -298,9 +298,9 @@ func TestDamagedMessageFailsAlone(t *testing.T) {
 	require.False(t, endings[0].Over())
 	require.Equal(t, message.Ending{Ref: sound.Ref()}, endings[1])
 
-	_, err = db.Progress().Plan(t.Context(), sound.ID, []int{0}, messagetest.Epoch)
+	_, err = db.Progress().Plan(t.Context(), sound.ID, "medium", []int{0}, messagetest.Epoch)
 	require.NoError(t, err)
-	_, err = db.Progress().Plan(t.Context(), damaged.ID, []int{0}, messagetest.Epoch)
+	_, err = db.Progress().Plan(t.Context(), damaged.ID, "medium", []int{0}, messagetest.Epoch)
 	require.NoError(t, err)
 	_, err = raw(t, opts).Collection("fanouts").UpdateOne(t.Context(), bson.D{{Key: "_id", Value: bson.Binary{Subtype: 4, Data: damaged.ID[:]}}},
 		bson.D{{Key: "$set", Value: bson.D{{Key: "partitions", Value: 7}}}})

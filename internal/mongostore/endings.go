@@ -18,10 +18,11 @@ type endedRecord struct {
 
 // endingRecord is the stored form of an ending.
 type endingRecord struct {
-	Delivered int64 `bson:"delivered"`
-	Skipped   int64 `bson:"skipped"`
-	GivenUp   int64 `bson:"given_up,omitempty"`
-	Closed    int64 `bson:"closed"`
+	Lane      string `bson:"lane"`
+	Delivered int64  `bson:"delivered"`
+	Skipped   int64  `bson:"skipped"`
+	GivenUp   int64  `bson:"given_up,omitempty"`
+	Closed    int64  `bson:"closed"`
 }
 
 // Endings implements message.Store. Refs without an author cost a query of their own, which every shard answers.
@@ -81,7 +82,9 @@ func endingOf(raw bson.Raw) (message.Ref, message.Ending, error) {
 		return ref, message.Ending{Ref: ref}, nil
 	default:
 		e := *r.Ending
-		return ref, message.Ending{Ref: ref, Concluded: true, Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed}, nil
+		return ref, message.Ending{
+			Ref: ref, Concluded: true, Lane: e.Lane, Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed,
+		}, nil
 	}
 }
 
@@ -89,10 +92,11 @@ func endingOf(raw bson.Raw) (message.Ref, message.Ending, error) {
 func (s *Messages) Conclude(ctx context.Context, endings []message.Ending) error {
 	writes := make([]write, len(endings))
 	for i, e := range endings {
+		record := endingRecord{Lane: e.Lane, Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed}
 		writes[i] = write{
 			key: string(e.Ref.ID[:]), filter: append(refFilter(e.Ref), bson.E{Key: fieldEnding, Value: operator("$exists", false)}),
 			update: bson.D{
-				{Key: "$set", Value: bson.D{{Key: fieldEnding, Value: endingRecord{Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed}}}},
+				{Key: "$set", Value: bson.D{{Key: fieldEnding, Value: record}}},
 				{Key: "$unset", Value: bson.D{{Key: fieldUnfinished, Value: ""}}},
 			},
 		}

@@ -24,6 +24,7 @@ var _ progress.Store = (*Progress)(nil)
 type fanoutRecord struct {
 	ID      bson.Binary           `bson:"_id"`
 	Version int32                 `bson:"v"`
+	Lane    string                `bson:"lane"`
 	Moved   bson.DateTime         `bson:"moved"`
 	Scans   map[string]scanRecord `bson:"partitions"`
 }
@@ -79,7 +80,7 @@ func (r fanoutRecord) fanout() (progress.Fanout, error) {
 	if err != nil {
 		return progress.Fanout{}, err
 	}
-	f := progress.Fanout{ID: id, Moved: timeOf(r.Moved), Scans: make(map[int]progress.Scan, len(r.Scans))}
+	f := progress.Fanout{ID: id, Lane: r.Lane, Moved: timeOf(r.Moved), Scans: make(map[int]progress.Scan, len(r.Scans))}
 	for p, scan := range r.Scans {
 		n, err := strconv.Atoi(p)
 		if err != nil {
@@ -96,8 +97,8 @@ func fanoutFilter(id message.ID) bson.D { return bson.D{{Key: fieldID, Value: uu
 func scanField(partition int) string { return path(fieldScans, partition) }
 
 // Plan implements progress.Store.
-func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (f progress.Fanout, err error) {
-	plan := fanoutRecord{ID: uuid(id), Version: version, Moved: date(now), Scans: make(map[string]scanRecord, len(partitions))}
+func (s *Progress) Plan(ctx context.Context, id message.ID, lane string, partitions []int, now time.Time) (f progress.Fanout, err error) {
+	plan := fanoutRecord{ID: uuid(id), Version: version, Lane: lane, Moved: date(now), Scans: make(map[string]scanRecord, len(partitions))}
 	for _, p := range partitions {
 		plan.Scans[strconv.Itoa(p)] = scanRecord{}
 	}

@@ -12,14 +12,15 @@ import (
 
 // endingRecord is an ending in CBOR.
 type endingRecord struct {
-	Delivered int64 `cbor:"1,keyasint,omitempty"`
-	Skipped   int64 `cbor:"2,keyasint,omitempty"`
-	GivenUp   int64 `cbor:"3,keyasint,omitempty"`
-	Closed    int64 `cbor:"4,keyasint,omitempty"`
+	Delivered int64  `cbor:"1,keyasint,omitempty"`
+	Skipped   int64  `cbor:"2,keyasint,omitempty"`
+	GivenUp   int64  `cbor:"3,keyasint,omitempty"`
+	Closed    int64  `cbor:"4,keyasint,omitempty"`
+	Lane      string `cbor:"5,keyasint,omitempty"`
 }
 
 func recordOfEnding(e message.Ending) endingRecord {
-	return endingRecord{Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed}
+	return endingRecord{Lane: e.Lane, Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed}
 }
 
 // authorRecord is the author in a messageRecord.
@@ -65,7 +66,7 @@ func (s *Messages) ending(ref message.Ref) (ending message.Ending, err error) {
 	ending.Concluded, err = s.db.get(idKey(spaceEndings, ref.ID), func(value []byte) error {
 		return decodeValue(spaceEndings, value, &r)
 	})
-	ending.Delivered, ending.Skipped, ending.GivenUp, ending.Closed = r.Delivered, r.Skipped, r.GivenUp, r.Closed
+	ending.Lane, ending.Delivered, ending.Skipped, ending.GivenUp, ending.Closed = r.Lane, r.Delivered, r.Skipped, r.GivenUp, r.Closed
 	return ending, err
 }
 

@@ -167,7 +167,7 @@ func Records(m message.Message, st, rehydrating userstate.State, e follow.Edge, 
 		{"user being rehydrated", appendUser(nil, p, owner), encodeState(rehydrating)},
 		{"lease", leaseKey(rehydrating.Lease.Until, owner), nil},
 		EdgeRecords(e)[0], EdgeRecords(e)[1],
-		{"plan", idKey(spacePlans, m.ID), encodeMoved(at)},
+		{"plan", idKey(spacePlans, m.ID), encodePlan("medium", at)},
 		{"scan", scanKey(m.ID, p), encodeScan(scan)},
 	}
 }

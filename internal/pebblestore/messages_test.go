@@ -42,7 +42,7 @@ func TestDamagedPlanFailsAlone(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	ids := []message.ID{messagetest.ID(1), messagetest.ID(2), messagetest.ID(3)}
 	for _, id := range ids {
-		_, err := db.Progress().Plan(t.Context(), id, []int{0, 1}, messagetest.Epoch)
+		_, err := db.Progress().Plan(t.Context(), id, "medium", []int{0, 1}, messagetest.Epoch)
 		require.NoError(t, err)
 	}
 	key, _ := pebblestore.ScanKey(ids[1], 0)

@@ -72,7 +72,7 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"unfollow":  func(ctx context.Context) error { return db.Edges().Unfollow(ctx, pairs[0], now) },
 		"edges":     func(ctx context.Context) error { return first(db.Edges().Get(ctx, pairs)) },
 		"following": func(ctx context.Context) error { return first(db.Edges().Following(ctx, "ann", "", 9)) },
-		"plan":      func(ctx context.Context) error { return first(db.Progress().Plan(ctx, m.ID, []int{0}, now)) },
+		"plan":      func(ctx context.Context) error { return first(db.Progress().Plan(ctx, m.ID, "medium", []int{0}, now)) },
 		"step":      func(ctx context.Context) error { return first(db.Progress().Step(ctx, []progress.Move{step}, now)) },
 		"load":      func(ctx context.Context) error { return first(db.Settings().Load(ctx)) },
 		"replace the settings": func(ctx context.Context) error {

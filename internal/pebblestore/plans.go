@@ -48,7 +48,7 @@ func addTo(found *progress.Found, it *pebble.Iterator) error {
 	}
 	f := &found.Fanout
 	if key := it.Key(); len(key) == planLen {
-		f.Moved, err = parseMoved(value)
+		f.Lane, f.Moved, err = parsePlan(value)
 	} else {
 		f.Scans[partitionOf(key)], err = parseScan(value)
 	}

@@ -63,14 +63,29 @@ func parseScan(value []byte) (progress.Scan, error) {
 	return s, err
 }
 
-func encodeMoved(t time.Time) []byte { return appendTime([]byte{version}, t) }
+// planRecord is what a plan is beside its scans, in CBOR.
+type planRecord struct {
+	Moved int64  `cbor:"1,keyasint"` // in milliseconds since 1970
+	Lane  string `cbor:"2,keyasint,omitempty"`
+}
 
-func parseMoved(value []byte) (time.Time, error) {
-	b, err := payload(spacePlans, value, 8)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return timeOf(b), nil
+func encodePlan(lane string, moved time.Time) []byte {
+	return encodeValue(planRecord{Moved: moved.UnixMilli(), Lane: lane})
+}
+
+func parsePlan(value []byte) (lane string, moved time.Time, err error) {
+	var r planRecord
+	err = decodeValue(spacePlans, value, &r)
+	return r.Lane, time.UnixMilli(r.Moved).UTC(), err
+}
+
+// plan returns what a plan is beside its scans, and whether there is one.
+func (s *Progress) plan(id message.ID) (lane string, moved time.Time, planned bool, err error) {
+	planned, err = s.db.get(idKey(spacePlans, id), func(value []byte) (err error) {
+		lane, moved, err = parsePlan(value)
+		return err
+	})
+	return lane, moved, planned, err
 }
 
 // read returns a fan-out, and whether it is planned.
@@ -87,7 +102,7 @@ func (s *Progress) read(id message.ID) (f progress.Fanout, planned bool, err err
 		case err != nil:
 			return progress.Fanout{}, false, fmt.Errorf("read from the store: %w", err)
 		case !planned:
-			f.Moved, err = parseMoved(value)
+			f.Lane, f.Moved, err = parsePlan(value)
 			planned = true
 		default:
 			f.Scans[partitionOf(it.Key())], err = parseScan(value)
@@ -110,7 +125,7 @@ func (s *Progress) lock(n int, id func(int) message.ID) heldLocks {
 }
 
 // Plan implements progress.Store.
-func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (_ progress.Fanout, err error) {
+func (s *Progress) Plan(ctx context.Context, id message.ID, lane string, partitions []int, now time.Time) (_ progress.Fanout, err error) {
 	call, err := s.db.begin(ctx, "progress.plan")
 	if err != nil {
 		return progress.Fanout{}, err
@@ -121,8 +136,8 @@ func (s *Progress) Plan(ctx context.Context, id message.ID, partitions []int, no
 	batch := s.db.engine.NewBatch()
 	f, planned, err := s.read(id)
 	if err == nil && !planned {
-		f.Moved = now.UTC().Truncate(time.Millisecond)
-		err = batch.Set(idKey(spacePlans, id), encodeMoved(f.Moved), nil)
+		f.Lane, f.Moved = lane, now.UTC().Truncate(time.Millisecond)
+		err = batch.Set(idKey(spacePlans, id), encodePlan(lane, f.Moved), nil)
 		for _, p := range partitions {
 			if err != nil {
 				break
@@ -222,8 +237,12 @@ func (s *Progress) step(batch *pebble.Batch, step progress.Move, now time.Time) 
 	if err != nil || !planned || !stored.Same(step.From) {
 		return progress.Moved{Scan: stored}, err
 	}
+	lane, _, _, err := s.plan(step.ID)
+	if err != nil {
+		return progress.Moved{}, err
+	}
 	err = setAll(batch,
-		pair{idKey(spacePlans, step.ID), encodeMoved(now)},
+		pair{idKey(spacePlans, step.ID), encodePlan(lane, now)},
 		pair{scanKey(step.ID, step.Partition), encodeScan(step.To)})
 	return progress.Moved{Applied: true, Scan: step.To}, err
 }

@@ -153,7 +153,7 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 		},
 		"a fan-out is planned": {
 			write: func(ctx context.Context, db *pebblestore.DB) error {
-				_, err := db.Progress().Plan(ctx, m.ID, []int{1}, messagetest.Epoch)
+				_, err := db.Progress().Plan(ctx, m.ID, "medium", []int{1}, messagetest.Epoch)
 				return err
 			},
 			there: func(db *pebblestore.DB) bool {

@@ -17,7 +17,7 @@ func (s Scan) Open() bool { return !s.Done && !s.Dead }
 // Outcome returns the counts of a fan-out, which are final when it is done. The caller sets the rest.
 func (f Fanout) Outcome() message.Ending {
 	counts := f.Counts()
-	ending := message.Ending{Delivered: counts.Delivered, Skipped: counts.Skipped}
+	ending := message.Ending{Lane: f.Lane, Delivered: counts.Delivered, Skipped: counts.Skipped}
 	for _, s := range f.Scans {
 		if s.GivenUp {
 			ending.GivenUp++

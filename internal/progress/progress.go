@@ -153,6 +153,8 @@ func (s Scan) Same(other Scan) bool {
 // Fanout records how far the fan-out of a message is in all partitions.
 type Fanout struct {
 	ID message.ID
+	// Lane is the lane of the message's tasks.
+	Lane string
 	// Scans has a key for each partition that the message was planned for.
 	Scans map[int]Scan
 	// Moved is the time of the plan, or of the last Step after it; in UTC, to the millisecond.
@@ -206,9 +208,9 @@ type Moved struct {
 // Store holds fan-outs. All methods are safe for concurrent use and atomic for each scan. A read sees every write of every process
 // that had returned before the read began. A write survives a crash once it has returned.
 type Store interface {
-	// Plan records the partitions in which a message has recipients, and returns the record. If the message already has a plan,
+	// Plan records the lane of a message and the partitions in which it has recipients, and returns the record. If the message already has a plan,
 	// Plan changes nothing and returns the existing record.
-	Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (Fanout, error)
+	Plan(ctx context.Context, id message.ID, lane string, partitions []int, now time.Time) (Fanout, error)
 
 	// Get returns the fan-out of a message, or ErrNotFound.
 	Get(ctx context.Context, id message.ID) (Fanout, error)

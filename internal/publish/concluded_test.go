@@ -23,11 +23,11 @@ func TestStatusWhileThePlanEnds(t *testing.T) {
 			t.Parallel()
 			for after, hurt := 0, true; hurt; after++ {
 				d := newDesk(t)
-				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)
+				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
 				m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 				dead := progress.Scan{Delivered: 1, Dead: true}
 				d.record(t, m.ID, progress.Scan{Joined: true, Done: true, Delivered: 5, Skipped: 2}, dead.GiveUp())
-				want := publish.Status{Message: m, State: publish.StateRunning, Delivered: 6, Skipped: 2, GivenUp: 1}
+				want := publish.Status{Message: m, State: publish.StateRunning, Lane: "medium", Delivered: 6, Skipped: 2, GivenUp: 1}
 				d.requireStatus(t, reporter, want)
 				var got publish.Status
 				actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) (err error) {
@@ -55,7 +55,7 @@ func TestStatusWhileThePlanEnds(t *testing.T) {
 // record plans a message, and records its scans.
 func (d *desk) record(t *testing.T, id message.ID, scans ...progress.Scan) {
 	t.Helper()
-	_, err := d.Progress.Plan(t.Context(), id, []int{0, 1}, d.Clock.Now())
+	_, err := d.Progress.Plan(t.Context(), id, "medium", []int{0, 1}, d.Clock.Now())
 	require.NoError(t, err)
 	var steps []progress.Move
 	for p, scan := range scans {

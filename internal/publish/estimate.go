@@ -46,13 +46,13 @@ func (r *Reporter) Estimate(ctx context.Context, m message.Message) (int64, erro
 }
 
 func (r *Reporter) estimateSource(ctx context.Context, source message.Source) (total int64, err error) {
-	for p := range r.partitions {
+	for p := range r.opts.Partitions {
 		n, err := r.followers(ctx, source, p)
 		if err != nil {
 			return 0, err
 		}
 		if p == 0 && n >= estimateFew {
-			return n * int64(r.partitions), nil
+			return n * int64(r.opts.Partitions), nil
 		}
 		total += n
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/attribute"
@@ -198,7 +199,7 @@ func TestClockAhead(t *testing.T) {
 				unfinished, err := d.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 10)
 				require.NoError(t, err)
 				require.Empty(t, unfinished)
-				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)
+				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
 				_, err = reporter.Status(t.Context(), stored[0].ID)
 				require.ErrorIs(t, err, message.ErrNotFound)
 				require.Equal(t, 1, strings.Count(log.String(), "\n"), "one line for the call: %s", log)
@@ -359,16 +360,38 @@ func TestHangingUp(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
 	m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 	status, err := reporter.Status(t.Context(), m.ID)
 	require.NoError(t, err)
-	require.Equal(t, publish.Status{Message: m, State: publish.StatePending}, status)
-	_, err = d.Progress.Plan(t.Context(), m.ID, []int{0, 1}, d.Clock.Now())
+	require.Equal(t, publish.Status{Message: m, State: publish.StatePending, WaitingFor: "router"}, status)
+	_, err = d.Progress.Plan(t.Context(), m.ID, "medium", []int{0, 1}, d.Clock.Now())
 	require.NoError(t, err)
 	status, err = reporter.Status(t.Context(), m.ID)
 	require.NoError(t, err)
-	require.Equal(t, publish.StateRunning, status.State)
+	require.Equal(t, publish.Status{Message: m, State: publish.StateRunning, Lane: "medium"}, status)
+
+	for _, test := range []struct {
+		scan  progress.Scan
+		waits publish.WaitingFor
+		until time.Duration
+	}{
+		{progress.Scan{}, "worker", 0},
+		{progress.Scan{}.Join("m"), "lost-worker", rig.ResumeAfter},
+		{progress.Scan{}.Join("m").Miss("p", false), "store", 0},
+		{progress.Scan{Dead: true}, "dead-letter", 0},
+	} {
+		m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
+		d.record(t, m.ID, test.scan, progress.Scan{Done: true})
+		moved := d.Clock.Now()
+		d.Clock.Advance(10 * time.Second)
+		status, err := reporter.Status(t.Context(), m.ID)
+		require.NoError(t, err)
+		require.Equal(t, test.waits, status.WaitingFor)
+		if test.until > 0 {
+			require.Equal(t, moved.Add(test.until).UnixMilli(), status.Until.UnixMilli())
+		}
+	}
 
 	estimate, err := reporter.Estimate(t.Context(), message.Message{From: "author", To: []message.UserID{"a", "b"}})
 	require.NoError(t, err)
@@ -400,7 +423,7 @@ func TestStatus(t *testing.T) {
 func TestNeverSeen(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
 	_, err := d.Users.View(t.Context(), []userstate.View{rig.Rules().View("seen", d.Clock.Now(), d.Clock.Now())})
 	require.NoError(t, err)
 	states, err := d.Users.Lookup(t.Context(), []message.UserID{"seen"})
@@ -434,7 +457,7 @@ func TestNeverSeen(t *testing.T) {
 func TestForSubscribers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, rig.Partitions, rig.Rules)
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
 	edges := []follow.Pair{
 		{Follower: "ann", Followee: message.ParseTopic("go").Source()},
 		{Follower: "ben", Followee: message.ParseTopic("go/fmt").Source()},

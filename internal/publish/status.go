@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -33,23 +34,47 @@ type Status struct {
 	Skipped   int64
 	// GivenUp counts the partitions in which an operator gave the fan-out up. Recipients there are not counted if it had not come to them.
 	GivenUp int64
+	// Lane is that of the fan-out; empty while the message is pending.
+	Lane string
+	// WaitingFor is what a message that is not done waits for; empty if it moves. Until is about when it goes on, or zero.
+	WaitingFor WaitingFor
+	Until      time.Time
 }
+
+// WaitingFor is what a message waits for.
+type WaitingFor string
+
+const (
+	waitsForRouter     WaitingFor = "router"
+	waitsForWorker     WaitingFor = "worker"
+	waitsForLostWorker WaitingFor = "lost-worker"
+	waitsForStore      WaitingFor = "store"
+	waitsForDeadLetter WaitingFor = "dead-letter"
+)
+
+// still is how long a plan has not moved when its message counts as waiting. A batch takes less.
+const still = 5 * time.Second
 
 // Reporter reads the status of messages. It is safe for concurrent use.
 type Reporter struct {
-	messages   message.Store
-	progress   progress.Store
-	edges      follow.Store
-	users      userstate.Store
-	partitions int
-	rules      func() userstate.Rules
+	messages message.Store
+	progress progress.Store
+	edges    follow.Store
+	users    userstate.Store
+	opts     ReporterOptions
 }
 
-// NewReporter returns a Reporter. rules returns the rules that hold now.
-func NewReporter(
-	messages message.Store, progress progress.Store, edges follow.Store, users userstate.Store, partitions int, rules func() userstate.Rules,
-) *Reporter {
-	return &Reporter{messages: messages, progress: progress, edges: edges, users: users, partitions: partitions, rules: rules}
+// ReporterOptions configures a Reporter.
+type ReporterOptions struct {
+	Partitions int
+	// ResumeAfter is after which time a message that does not move is routed again.
+	ResumeAfter time.Duration
+	Now         func() time.Time
+}
+
+// NewReporter returns a Reporter.
+func NewReporter(messages message.Store, progress progress.Store, edges follow.Store, users userstate.Store, opts ReporterOptions) *Reporter {
+	return &Reporter{messages: messages, progress: progress, edges: edges, users: users, opts: opts}
 }
 
 // Status returns the status of a message, or message.ErrNotFound. It reads the plan first and the ending second. In the opposite order the
@@ -62,14 +87,15 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	if stored.Void {
 		return Status{}, message.ErrNotFound
 	}
-	status := Status{Message: stored.Message, State: StatePending}
+	status := Status{Message: stored.Message, State: StatePending, WaitingFor: waitsForRouter}
 	fanout, err := r.progress.Get(ctx, id)
 	switch {
 	case errors.Is(err, progress.ErrNotFound):
 	case err != nil:
 		return Status{}, err
 	default: // also if all scans are done: another attempt may write the ending first, with other counts
-		status.State = StateRunning
+		status.State, status.Lane = StateRunning, fanout.Lane
+		status.WaitingFor, status.Until = r.waitsFor(fanout)
 	}
 	outcome := fanout.Outcome()
 	endings, err := r.messages.Endings(ctx, []message.Ref{stored.Ref()})
@@ -80,10 +106,37 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	case err != nil:
 		return Status{}, err
 	case endings[0].Concluded:
-		status.State, outcome = StateDone, endings[0]
+		outcome = endings[0]
+		status.State, status.Lane, status.WaitingFor, status.Until = StateDone, outcome.Lane, "", time.Time{}
 	}
 	status.Delivered, status.Skipped, status.GivenUp = outcome.Delivered, outcome.Skipped, outcome.GivenUp
 	return status, nil
+}
+
+// waitsFor returns what a planned fan-out waits for, and about until when.
+func (r *Reporter) waitsFor(f progress.Fanout) (what WaitingFor, until time.Time) {
+	open, begun := 0, false
+	for _, s := range f.Scans {
+		if s.Arc.Noted {
+			return waitsForStore, time.Time{}
+		}
+		if s.Open() {
+			open++
+		}
+		begun = begun || s.Joined
+	}
+	switch {
+	case f.Done():
+		return "", time.Time{}
+	case open == 0:
+		return waitsForDeadLetter, time.Time{}
+	case r.opts.Now().Sub(f.Moved) < still:
+		return "", time.Time{}
+	case !begun:
+		return waitsForWorker, time.Time{}
+	default:
+		return waitsForLostWorker, f.Moved.Add(r.opts.ResumeAfter)
+	}
 }
 
 // maxNamed is how many of the users that a message names NeverSeen looks at.

@@ -380,7 +380,7 @@ func TestFanoutSkipsByAStateItHasJustRead(t *testing.T) {
 	w.login(t, s)
 	m := w.store(t, w.now(), "ann", "twin")
 	deliverer := w.deliverer() // one that has seen ann dormant, and sees her active
-	_, err := w.Progress.Plan(t.Context(), m.ID, []int{0, 1}, w.now())
+	_, err := w.Progress.Plan(t.Context(), m.ID, "medium", []int{0, 1}, w.now())
 	require.NoError(t, err)
 	for p := range rig.Partitions {
 		require.NoError(t, w.Bus.EmitTasks(t.Context(), []event.Task{{Version: event.Version, ID: m.ID, From: m.From, Lane: event.Bulk, Partition: p}}))
@@ -400,7 +400,7 @@ func TestFanoutSkipsByAStateItHasJustRead(t *testing.T) {
 	w.rest(t, s)
 
 	next := w.store(t, w.now(), "ann", "twin")
-	_, err = w.Progress.Plan(t.Context(), next.ID, []int{0, 1}, w.now())
+	_, err = w.Progress.Plan(t.Context(), next.ID, "medium", []int{0, 1}, w.now())
 	require.NoError(t, err)
 	for p := range rig.Partitions {
 		require.NoError(t, w.Bus.EmitTasks(t.Context(), []event.Task{{Version: event.Version, ID: next.ID, From: next.From, Lane: event.Bulk, Partition: p}}))

@@ -184,7 +184,7 @@ func TestNothingIsLeft(t *testing.T) {
 	_, err = w.Edges.Follow(t.Context(), pairs, rig.Epoch)
 	require.NoError(t, err)
 	for n, m := range messages {
-		_, err := w.Progress.Plan(t.Context(), m.ID, nil, rig.Epoch) // nobody is to get it
+		_, err := w.Progress.Plan(t.Context(), m.ID, "medium", nil, rig.Epoch) // nobody is to get it
 		require.NoError(t, err)
 		require.NoError(t, w.Edges.Unfollow(t.Context(), pairs[n], rig.Epoch.Add(time.Hour)))
 	}

@@ -49,7 +49,7 @@ func (w planWorld) planAgain(t *testing.T, ref message.Ref, scans ...progress.Sc
 		partitions[p] = p
 		steps = append(steps, progress.Move{ID: ref.ID, Partition: p, To: scan})
 	}
-	_, err := w.Progress.Plan(t.Context(), ref.ID, partitions, w.Clock.Now())
+	_, err := w.Progress.Plan(t.Context(), ref.ID, "medium", partitions, w.Clock.Now())
 	require.NoError(t, err)
 	_, err = w.Progress.Step(t.Context(), steps, w.Clock.Now())
 	require.NoError(t, err)
@@ -108,9 +108,9 @@ func TestConcludeEndsWhatIsOver(t *testing.T) {
 	open, dead := w.plan(t, 4, doneScan, openScan), w.plan(t, 5, doneScan, deadScan)
 	require.Equal(t, 3, w.conclude(t, 7))
 	require.Equal(t, []message.ID{open.ID, dead.ID}, w.planned(t))
-	require.Equal(t, message.Ending{Ref: done, Concluded: true, Delivered: 10, Skipped: 4, Closed: 7}, w.ending(t, done))
-	require.Equal(t, message.Ending{Ref: part, Concluded: true, Delivered: 7, Skipped: 2, GivenUp: 2, Closed: 7}, w.ending(t, part))
-	require.Equal(t, message.Ending{Ref: nobody, Concluded: true, Closed: 7}, w.ending(t, nobody))
+	require.Equal(t, message.Ending{Ref: done, Concluded: true, Lane: "medium", Delivered: 10, Skipped: 4, Closed: 7}, w.ending(t, done))
+	require.Equal(t, message.Ending{Ref: part, Concluded: true, Lane: "medium", Delivered: 7, Skipped: 2, GivenUp: 2, Closed: 7}, w.ending(t, part))
+	require.Equal(t, message.Ending{Ref: nobody, Concluded: true, Lane: "medium", Closed: 7}, w.ending(t, nobody))
 	require.Equal(t, message.Ending{Ref: open}, w.ending(t, open))
 	require.Equal(t, message.Ending{Ref: dead}, w.ending(t, dead))
 	require.Zero(t, w.conclude(t, 8))
@@ -192,7 +192,7 @@ func TestConcludeSurvivesACrash(t *testing.T) {
 			for after, hurt := 0, true; hurt; after++ {
 				w := newPlanWorld(t)
 				ref := w.plan(t, 1, doneScan, givenUpScan)
-				want := message.Ending{Delivered: 6, Skipped: 2, GivenUp: 1}
+				want := message.Ending{Lane: "medium", Delivered: 6, Skipped: 2, GivenUp: 1}
 				w.begin(t, 7)
 				w.Clock.Advance(time.Hour)
 				actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) error {

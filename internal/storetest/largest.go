@@ -93,7 +93,7 @@ func WriteLargest(t *testing.T, db Database) {
 		partitions[p] = p
 		steps[p] = progress.Move{ID: m.ID, Partition: p, To: progress.Scan{Joined: true, Start: owner, At: other, Delivered: math.MaxInt64, Skipped: math.MaxInt64, Dead: true, GivenUp: true}}
 	}
-	_, err = db.Progress.Plan(ctx, m.ID, partitions, at)
+	_, err = db.Progress.Plan(ctx, m.ID, "medium", partitions, at)
 	require.NoError(t, err)
 	_, err = db.Progress.Step(ctx, steps, at)
 	require.NoError(t, err)

@@ -31,7 +31,7 @@ func (s messageSuite) conclude(t *testing.T) {
 	stamps, err := h.Messages.Insert(t.Context(), messages, messagetest.AnyTime)
 	require.NoError(t, err)
 	one, two, three := messages[0].Ref(), messages[1].Ref(), messages[2].Ref()
-	first, second := message.Ending{Ref: one, Concluded: true, Delivered: 5, Skipped: 6, GivenUp: 2, Closed: 7}, message.Ending{Ref: three, Concluded: true}
+	first, second := message.Ending{Ref: one, Concluded: true, Lane: "bulk", Delivered: 5, Skipped: 6, GivenUp: 2, Closed: 7}, message.Ending{Ref: three, Concluded: true}
 	h.conclude(t)
 	h.conclude(t, first, second)
 	for range 2 {

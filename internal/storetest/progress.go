@@ -61,7 +61,7 @@ func (s progressSuite) run(t *testing.T) {
 
 func (h progressStore) plan(t *testing.T, id message.ID, at time.Time, partitions ...int) progress.Fanout {
 	t.Helper()
-	f, err := h.Store.Plan(t.Context(), id, partitions, at)
+	f, err := h.Store.Plan(t.Context(), id, "medium", partitions, at)
 	require.NoError(t, err)
 	return f
 }
@@ -131,7 +131,7 @@ func (s progressSuite) planConcurrently(t *testing.T) {
 	errs := make([]error, h.Partitions)
 	var wg sync.WaitGroup
 	for part := range h.Partitions {
-		wg.Go(func() { got[part], errs[part] = h.Store.Plan(t.Context(), id(1), []int{part}, later(part)) })
+		wg.Go(func() { got[part], errs[part] = h.Store.Plan(t.Context(), id(1), "medium", []int{part}, later(part)) })
 	}
 	wg.Wait()
 	for part := range h.Partitions {

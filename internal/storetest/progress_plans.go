@@ -42,7 +42,7 @@ func (s progressSuite) stepGivenUp(t *testing.T) {
 	require.True(t, h.step(t, later(4), progress.Move{ID: id(1), To: progress.Scan{Joined: true, Done: true, Delivered: 2}})[0].Applied)
 	f = h.get(t, id(1))
 	require.True(t, f.Done())
-	require.Equal(t, message.Ending{Delivered: 5, Skipped: 1, GivenUp: 1}, f.Outcome())
+	require.Equal(t, message.Ending{Lane: "medium", Delivered: 5, Skipped: 1, GivenUp: 1}, f.Outcome())
 }
 
 func (s progressSuite) lists(t *testing.T) {

@@ -75,7 +75,7 @@ func startServers(ctx context.Context, roles ...func(*httpapi.Services)) (urls [
 		Publish: publish.New(db.Messages(), db.Keys(), directBus{db, appender}, publish.Options{
 			Identities: identified, Limits: limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return time.Hour }, Now: now, Random: rand.Reader, Logger: zerolog.Nop(),
 		}),
-		Reporter: publish.NewReporter(db.Messages(), db.Progress(), db.Edges(), db.Users(), partition.DefaultCount, userstate.DefaultRules),
+		Reporter: publish.NewReporter(db.Messages(), db.Progress(), db.Edges(), db.Users(), publish.ReporterOptions{Partitions: partition.DefaultCount, Now: time.Now}),
 		Following: following.New(db.Edges(), db.Messages(), db.Users(), appender, following.Options{
 			Partitions: partition.DefaultCount, Rules: userstate.DefaultRules, Now: now,
 		}),

@@ -71,9 +71,39 @@ const (
 	StateDone State = "done"
 )
 
+// The lanes of a Fanout.
+const (
+	LaneDirect = "direct"
+	LaneMedium = "medium"
+	LaneBulk   = "bulk"
+)
+
+// WaitingFor is what a message waits for.
+type WaitingFor string
+
+const (
+	// WaitingForRouter is a message that no router has taken.
+	WaitingForRouter WaitingFor = "router"
+	// WaitingForWorker is a message whose tasks no worker has begun.
+	WaitingForWorker WaitingFor = "worker"
+	// WaitingForLostWorker is a message that has stopped: its worker, or its task, is gone. It is routed again.
+	WaitingForLostWorker WaitingFor = "lost-worker"
+	// WaitingForStore is a message some of whose recipients cannot be reached, because a part of the database does not answer.
+	WaitingForStore WaitingFor = "store"
+	// WaitingForDeadLetter is a message whose rest is a dead letter: an operator redrives or drops it.
+	WaitingForDeadLetter WaitingFor = "dead-letter"
+)
+
 // Fanout is the progress of a message's fan-out. The counts are final when State is StateDone.
 type Fanout struct {
 	State State `json:"state"`
+	// Lane is how the message is delivered: LaneDirect, LaneMedium or LaneBulk, by the size of its audience. It is empty until a router has decided.
+	Lane string `json:"lane,omitempty"`
+	// WaitingFor is what a message that is not done, and does not move, waits for. If Until is known, it goes on about then.
+	WaitingFor WaitingFor `json:"waiting_for,omitempty"`
+	Until      *Time      `json:"until,omitempty"`
+	// About is true if Until is an estimate.
+	About bool `json:"about,omitempty"`
 	// Recipients counts the handled recipients: the sum of Delivered and Skipped.
 	Recipients int64 `json:"recipients"`
 	// Delivered counts recipients who have the message in their inbox.

@@ -6,6 +6,8 @@ type Ending struct {
 	Ref Ref
 	// Concluded reports that the fan-out has ended. Until then, the counts are zero. Afterwards they never change.
 	Concluded bool
+	// Lane is the lane in which the message was fanned out.
+	Lane string
 	// Delivered counts recipients whose inbox got the message, and Skipped those whom fan-out left to rehydration.
 	Delivered, Skipped int64
 	// GivenUp counts the partitions in which an operator gave the fan-out up. The message may be missing from inboxes there.

@@ -44,7 +44,7 @@ func TestFromPublishToInbox(t *testing.T) {
 				out := w.fanmail(ctx, append([]string{"publish", "--from", "ann", "--body", body, "--wait", "--json"}, args...)...)
 				require.NoError(t, json.Unmarshal([]byte(out), &receipt))
 				require.Equal(t, client.Fanout{
-					State: client.StateDone, Recipients: recipients, Delivered: delivered, Skipped: recipients - delivered, NeverSeen: neverSeen,
+					State: client.StateDone, Lane: client.LaneDirect, Recipients: recipients, Delivered: delivered, Skipped: recipients - delivered, NeverSeen: neverSeen,
 				}, receipt.Fanout, body)
 				return receipt.ID
 			}

@@ -89,9 +89,9 @@ type fanouts struct {
 	failpoint *failpoint
 }
 
-func (s fanouts) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (planned progress.Fanout, err error) {
+func (s fanouts) Plan(ctx context.Context, id message.ID, lane string, partitions []int, now time.Time) (planned progress.Fanout, err error) {
 	err = s.failpoint.pass(pointPlan, 1, func(int) error {
-		planned, err = s.Store.Plan(ctx, id, partitions, now)
+		planned, err = s.Store.Plan(ctx, id, lane, partitions, now)
 		return err
 	})
 	return planned, err

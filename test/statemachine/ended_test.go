@@ -118,7 +118,7 @@ func (e *ended) drain() {
 func (e *ended) statuses(messages []message.Message) (all []publish.Status) {
 	t := e.t
 	t.Helper()
-	reporter := publish.NewReporter(e.Messages, e.Progress, e.Edges, e.Users, rig.Partitions, rig.Rules)
+	reporter := publish.NewReporter(e.Messages, e.Progress, e.Edges, e.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: e.Clock.Now})
 	for _, m := range messages {
 		status, err := reporter.Status(t.Context(), m.ID)
 		require.NoError(t, err)

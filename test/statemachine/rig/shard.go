@@ -83,11 +83,11 @@ type shardedProgress struct {
 	shards *Shards
 }
 
-func (s shardedProgress) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (progress.Fanout, error) {
+func (s shardedProgress) Plan(ctx context.Context, id message.ID, lane string, partitions []int, now time.Time) (progress.Fanout, error) {
 	if err := touch(ctx, s.shards, id.String()); err != nil {
 		return progress.Fanout{}, err
 	}
-	return s.Store.Plan(ctx, id, partitions, now)
+	return s.Store.Plan(ctx, id, lane, partitions, now)
 }
 
 func (s shardedProgress) GetMany(ctx context.Context, ids []message.ID) ([]progress.Fanout, []bool, error) {

@@ -112,8 +112,8 @@ func (s Keys) Replace(ctx context.Context, old message.Key, id message.ID) error
 type Progress struct{ progress.Store }
 
 // Plan implements progress.Store.
-func (s Progress) Plan(ctx context.Context, id message.ID, partitions []int, now time.Time) (progress.Fanout, error) {
-	return through(ctx, "Plan", func() (progress.Fanout, error) { return s.Store.Plan(ctx, id, partitions, now) })
+func (s Progress) Plan(ctx context.Context, id message.ID, lane string, partitions []int, now time.Time) (progress.Fanout, error) {
+	return through(ctx, "Plan", func() (progress.Fanout, error) { return s.Store.Plan(ctx, id, lane, partitions, now) })
 }
 
 // Get implements progress.Store.
