@@ -42,7 +42,7 @@ type mailQueue struct {
 	named, wide []*mailing
 	held        map[*mailing]struct{}
 	waiting     map[message.ID]*mailing // those of no round yet
-	memory, max int // of the messages, in bytes
+	memory, max int                     // of the messages, in bytes
 	closed      bool
 }
 
