@@ -20,7 +20,7 @@ TAGGED = $(shell grep -lE '^//go:build mongodb' internal/app/*_test.go internal/
 TAGGED_TESTS = $(shell sed -nE 's/^func (Test[A-Za-z0-9]+).*/\1/p' $(TAGGED) | paste -sd '|' -)
 # What takes long, or needs more than Go and a C compiler.
 NIGHTLY := ./test/e2e ./test/faults ./test/statemachine/... ./test/security ./test/docs ./test/monitoring ./test/services/... ./test/testenv ./test/proof \
-	./internal/identities ./pkg/follow
+	./internal/fanout ./internal/identities ./pkg/follow
 FUZZTIME ?= 10s
 BENCH ?= .
 

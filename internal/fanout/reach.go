@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,20 +21,28 @@ const (
 	// leastPatience is the least time that a call of the store gets. Where calls take longer anyway, it is patienceFactor times as much as the last
 	// one took. A call that touches a shard that is away would otherwise take as long as the store lets it, and everybody in it would wait.
 	leastPatience  = time.Second
-	patienceFactor = 8
+	patienceFactor = 16
 	// mostPatience bounds by how much calls may become slower at once.
 	mostPatience = 16 * time.Second
 	// aloneAtOnce bounds the calls for single keys. Each may hold a connection to a shard that is away.
 	aloneAtOnce = 64
-	// passOverFor is how long a key that could not be reached is passed over. For so long, nothing is tried together either.
-	passOverFor = 2 * time.Second
+	// alonePart is which part of the patience each of these calls gets: so in all, four times as many can be tried.
+	alonePart = 4
+	// troubleLasts is for how long nothing is tried together after a key was missed.
+	troubleLasts = 2 * time.Second
+	// A key that could not be reached is passed over. Every probeEvery, probes of them are tried. When one succeeds, all others are tried, too. So many
+	// users who are away cost no more calls than a few.
+	probeEvery = time.Second
+	probes     = 8
 	// passedOver bounds for how many keys that is remembered.
 	passedOver = 100_000
 )
 
 var (
-	// errPassedOver says that a key could not be reached a short time ago, and was not tried.
-	errPassedOver = errors.New("could not be reached a short time ago")
+	// errPassedOver says that a key was not tried, because it could not be reached before.
+	errPassedOver = errors.New("passed over: could not be reached before")
+	// errNoTime says that a key was not tried, because others took the time.
+	errNoTime = errors.New("not tried: others took the time")
 	// errHangs says that a call did not keep to its deadline. A second one would take as long.
 	errHangs = errors.New("the store does not keep to deadlines")
 )
@@ -42,21 +51,20 @@ var (
 // takes long. A key that cannot be reached is never taken for one without a record. It is safe for concurrent use.
 type reach struct {
 	opts     Options
-	patience atomic.Int64 // a time.Duration
-	trouble  atomic.Int64 // when a key was missed last, in nanoseconds since 1970
-	missed   *lru.Cache[string, miss]
+	patience atomic.Int64              // a time.Duration
+	last     atomic.Int64              // when a call was answered last, in nanoseconds since 1970
+	trouble  atomic.Int64              // when a key was missed last, in nanoseconds since 1970
+	missed   *lru.Cache[string, error] // why keys could not be reached
 	count    prometheus.Counter
 	panics   *panics.Recorder
-}
 
-// miss is when and why a key could not be reached.
-type miss struct {
-	at    time.Time
-	cause error
+	mu     sync.Mutex
+	since  time.Time // when the present probes began
+	probed int       // how many of them there were
 }
 
 func newReach(opts Options, stage string, recorder *panics.Recorder) *reach {
-	missed, err := lru.New[string, miss](passedOver)
+	missed, err := lru.New[string, error](passedOver)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
@@ -73,7 +81,7 @@ func passing(ctx context.Context, err error) bool { return Classify(err) == Retr
 
 // together makes a call for several keys. It makes none if one of them would probably fail it.
 func (r *reach) together(ctx context.Context, call func(context.Context) error) error {
-	if r.opts.Now().Sub(time.Unix(0, r.trouble.Load())).Abs() < passOverFor {
+	if r.opts.Now().Sub(time.Unix(0, r.trouble.Load())).Abs() < troubleLasts {
 		return errPassedOver
 	}
 	patience := time.Duration(r.patience.Load())
@@ -81,15 +89,19 @@ func (r *reach) together(ctx context.Context, call func(context.Context) error) 
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := call(limited)
-	switch {
+	switch took := time.Since(began); {
 	case err == nil:
-		r.patience.Store(int64(max(leastPatience, min(mostPatience, patienceFactor*time.Since(began)))))
-	case time.Since(began) > 2*patience:
+		r.answered(took)
+	case took > 2*patience:
 		return fmt.Errorf("%w: %w", errHangs, err)
-	case limited.Err() != nil: // nobody answers this fast
-		r.patience.CompareAndSwap(int64(patience), int64(min(mostPatience, 2*patience)))
 	}
 	return err
+}
+
+// answered notes how long a call took that was answered.
+func (r *reach) answered(took time.Duration) {
+	r.last.Store(time.Now().UnixNano()) //nolint:forbidigo // as in together
+	r.patience.Store(int64(max(leastPatience, min(mostPatience, patienceFactor*took))))
 }
 
 // alone makes a call for each of n keys, several at the same time, and returns the errors of those that could not be reached, by their index. All
@@ -98,18 +110,31 @@ func (r *reach) alone(ctx context.Context, n int, key func(int) string, call fun
 	patience := time.Duration(r.patience.Load())
 	all, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	errs := make([]error, n)
+	errs, tried := make([]error, n), false
 	var group errgroup.Group
 	group.SetLimit(aloneAtOnce)
 	for i := range n {
-		if m, ok := r.missed.Peek(key(i)); ok && r.opts.Now().Sub(m.at).Abs() < passOverFor {
-			errs[i] = fmt.Errorf("%w: %w", errPassedOver, m.cause)
+		cause, known := r.missed.Peek(key(i))
+		if known && !r.probe() {
+			errs[i] = fmt.Errorf("%w: %w", errPassedOver, cause)
 			continue
 		}
+		tried = true
 		group.Go(func() error {
-			one, cancel := context.WithTimeout(all, patience/2)
+			if all.Err() != nil {
+				errs[i] = errNoTime
+				return nil
+			}
+			one, cancel := context.WithTimeout(all, patience/alonePart)
 			defer cancel()
-			errs[i] = panics.Do(func() error { return call(one, i) })
+			began := time.Now() //nolint:forbidigo // as in together
+			if errs[i] = panics.Do(func() error { return call(one, i) }); errs[i] != nil {
+				return nil
+			}
+			if r.answered(time.Since(began)); known {
+				r.missed.Purge()
+				r.trouble.Store(0)
+			}
 			return nil
 		})
 	}
@@ -120,11 +145,14 @@ func (r *reach) alone(ctx context.Context, n int, key func(int) string, call fun
 			missed[i] = err
 		}
 	}
+	if tried && time.Since(time.Unix(0, r.last.Load())) > patience { // nobody answers this fast
+		r.patience.CompareAndSwap(int64(patience), int64(min(mostPatience, 2*patience)))
+	}
 	for i, err := range missed {
 		if !passing(ctx, err) {
 			continue
 		}
-		if r.count.Inc(); !errors.Is(err, errPassedOver) {
+		if r.count.Inc(); !errors.Is(err, errPassedOver) && !errors.Is(err, errNoTime) {
 			r.note(key(i), err, len(missed) < n)
 		}
 	}
@@ -160,12 +188,22 @@ func (r *reach) one(ctx context.Context, key string, call func(context.Context) 
 // note remembers that a key could not be reached. If another one could, a part of the store is away; otherwise, it may be slow.
 func (r *reach) note(key string, err error, partly bool) {
 	now := r.opts.Now()
-	r.missed.Add(key, miss{now, err})
+	r.missed.Add(key, err)
 	if !partly {
 		return
 	}
-	if before := r.trouble.Swap(now.UnixNano()); now.Sub(time.Unix(0, before)).Abs() >= passOverFor {
-		r.opts.Logger.Warn().Err(err).Stringer("passed_over_for", passOverFor).
-			Msg("some users or messages cannot be reached: fan-out passes over them, and comes back")
+	if before := r.trouble.Swap(now.UnixNano()); now.Sub(time.Unix(0, before)).Abs() >= troubleLasts {
+		r.opts.Logger.Warn().Err(err).Msg("some users or messages cannot be reached: fan-out passes over them, and comes back")
 	}
+}
+
+// probe reports whether a key that was missed may be tried now.
+func (r *reach) probe() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.opts.Now(); now.Sub(r.since).Abs() >= probeEvery {
+		r.since, r.probed = now, 0
+	}
+	r.probed++
+	return r.probed <= probes
 }

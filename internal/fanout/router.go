@@ -25,7 +25,7 @@ const (
 	// rounds is how many rounds of a router are under way. One of them takes only messages that name all of their recipients.
 	rounds = 4
 	// routeConcurrency is how many messages of a round are planned at the same time. Planning mostly waits for the store.
-	routeConcurrency = 16
+	routeConcurrency = 64
 	// deferFor is how long the bus keeps an event whose first attempt has failed. It doubles with each further one, up to deferMost, which bounds the
 	// delay after an outage.
 	deferFor  = time.Second
