@@ -96,6 +96,8 @@ func (p *pass) appendNext(ctx context.Context, m *merger, addressed func(*job, r
 		budget -= costPass * h.chunk.passed
 		if h.call != nil {
 			budget -= h.call.cost()
+		} else { // what they cost is not known yet: as much as a batch may take
+			budget -= costAppend * len(h.chunk.owners)
 		}
 		handled = append(handled, h)
 		if h.call == nil || len(h.call.appends) > 0 {
