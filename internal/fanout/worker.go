@@ -186,6 +186,7 @@ func (d *Deliverer) process(intake, processing context.Context, held bus.Held, l
 		logger.Warn().Err(err).Msg("the task stream has no room for continuations: continuing with the held tasks")
 	}
 	for Classify(err) == Continue && intake.Err() == nil && !h.givenUp.Load() {
+		startstop.Pause(intake, slotGrace) // if all tasks wait for a store that is away, a batch takes no time
 		err = d.deliverHeld(ctx, h)
 	}
 	switch {
