@@ -73,7 +73,7 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, err)
 	requireGolden(t, "message_valid.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "hi"}}))
 	require.NoError(t, db.Messages().Conclude(ctx, []message.Ending{
-		{Ref: message.Ref{From: "ann", ID: messagetest.ID(6)}, Delivered: 5, Skipped: 6, GivenUp: 1, Closed: 7},
+		{Ref: message.Ref{From: "ann", ID: messagetest.ID(6)}, Lane: "bulk", Delivered: 5, Skipped: 6, GivenUp: 1, Closed: 7},
 	}))
 	requireGolden(t, "message_concluded.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: "message 6"}}))
 	late, future := messagetest.Message(7, "ann"), messagetest.Message(8, "ann")
