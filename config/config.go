@@ -116,7 +116,7 @@ type Fanout struct {
 	ResumeAfter time.Duration `key:"resume_after"`
 	// ResumeEvery is how often such fan-outs are looked for.
 	ResumeEvery time.Duration `key:"resume_every"`
-	// MaxAttempts is how often a task is handed out before it goes to the dead letters.
+	// MaxAttempts is how often a task is handed out before it goes to the dead letters. One of the times may have reached no worker.
 	MaxAttempts int `key:"max_attempts"`
 	// StuckAfter is how long no call of the store may return before a worker gives up its batch. On MongoDB it is at least three times
 	// MongoDB.Timeout, whatever is set.

@@ -138,7 +138,7 @@ func (c Config) fanout(v *validator) {
 	within(v, "fanout.class_ttl", c.Fanout.ClassTTL, time.Millisecond, day)
 	within(v, "fanout.resume_after", c.Fanout.ResumeAfter, time.Millisecond, day)
 	within(v, "fanout.resume_every", c.Fanout.ResumeEvery, time.Millisecond, day)
-	within(v, "fanout.max_attempts", c.Fanout.MaxAttempts, 1, 1_000_000)
+	within(v, "fanout.max_attempts", c.Fanout.MaxAttempts, 2, 1_000_000)
 	within(v, "fanout.stuck_after", c.Fanout.StuckAfter, time.Second, day)
 }
 

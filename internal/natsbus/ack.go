@@ -19,7 +19,8 @@ var (
 )
 
 // handedOut returns a message as a Delivery, and the number of messages that waited behind it. The server counts a message a
-// moment after it stores it, so the number may be too small.
+// moment after it stores it, so the number may be too small. It may count one attempt too many: it hands a message out to a request that
+// ends at that moment, notices that nobody got it, and takes the attempt back only if it was not the first.
 func handedOut(msg *nats.Msg) (_ event.Delivery, waiting uint64, _ error) {
 	meta, err := msg.Metadata()
 	if err != nil {
