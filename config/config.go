@@ -37,6 +37,8 @@ type Config struct {
 	ClockTolerance time.Duration `key:"clock_tolerance"`
 	// PublishSlack is how long after it was sent a message may become visible.
 	PublishSlack time.Duration `key:"publish_slack"`
+	// ViewedEvery is how often the page views of an active user are recorded.
+	ViewedEvery time.Duration `key:"viewed_every"`
 	// DrainDelay is how long a process that is told to terminate still serves, while it says that it is not ready.
 	DrainDelay time.Duration `key:"drain_delay"`
 	// DrainTimeout is how long work in flight may take to finish on stopping.
@@ -321,6 +323,7 @@ func Default() Config {
 		DormantAfter:   rules.DormantAfter,
 		ClockTolerance: rules.ClockTolerance,
 		PublishSlack:   rules.PublishSlack,
+		ViewedEvery:    time.Hour,
 		DrainDelay:     5 * time.Second,
 		DrainTimeout:   20 * time.Second,
 		Limits: Limits{

@@ -61,7 +61,7 @@ func TestLoadPrecedence(t *testing.T) {
 func TestLoadEveryKeyFromEachSource(t *testing.T) {
 	t.Parallel()
 	other := map[string]string{
-		"addr": "0.0.0.0:0", "data": "/tmp/x", "partitions": "256", "dormant_after": "1h30m", "clock_tolerance": "1m", "publish_slack": "45s",
+		"addr": "0.0.0.0:0", "data": "/tmp/x", "partitions": "256", "dormant_after": "1h30m", "clock_tolerance": "1m", "viewed_every": "7m", "publish_slack": "45s",
 		"drain_delay": "2s", "drain_timeout": "1s", "limits.body": "1KiB", "limits.attrs": "100B", "limits.recipients": "7", "limits.page": "8", "limits.batch_lines": "9",
 		"inbox.bucket_size": "60", "inbox.filter_buckets": "70", "inbox.filter_messages": "80", "idempotency.ttl": "1h", "fanout.medium_workers": "3", "fanout.bulk_workers": "4", "fanout.direct_max": "10",
 		"fanout.medium_max": "11", "fanout.batch_owners": "12", "fanout.batch_tasks": "13", "fanout.batch_bytes": "1GiB", "fanout.class_cache": "14",

@@ -111,6 +111,7 @@ const maxRate = 1_000_000
 
 func (c Config) times(v *validator) {
 	c.Recorded().times(v)
+	within(v, "viewed_every", c.ViewedEvery, 0, day)
 	within(v, "drain_delay", c.DrainDelay, 0, day)
 	within(v, "drain_timeout", c.DrainTimeout, time.Millisecond, day)
 }

@@ -111,7 +111,8 @@ func (s *assembly) publisher() {
 	})
 	publisher := s.newPublisher(s.opts.Metrics)
 	s.services.Publish = publisher
-	s.services.Reporter = publish.NewReporter(s.parts.Messages, s.parts.Progress, s.parts.Edges, s.parts.Users, publish.ReporterOptions{
+	shown := s.parts.shown()
+	s.services.Reporter = publish.NewReporter(shown.Messages, shown.Progress, shown.Edges, shown.Users, publish.ReporterOptions{
 		Partitions: s.config.Partitions, ResumeAfter: s.config.Fanout.ResumeAfter, Now: s.opts.Now,
 	})
 	if s.follows = s.rehydrator; !s.has(Rehydrator) {
@@ -141,7 +142,8 @@ func (s *assembly) addTopics() {
 func (s *assembly) fanout() {
 	p := s.parts
 	stores := fanout.Stores{
-		Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender, Round: retention.Number(p.Walk),
+		Messages: p.Messages, Ended: p.shown().Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender,
+		Round: retention.Number(p.Walk),
 	}
 	options := s.fanoutOptions()
 	if p.Sweep != nil {
@@ -178,12 +180,15 @@ func (a *App) fanoutOptions() fanout.Options {
 const routeEvents = 128
 
 func (s *assembly) inboxes() {
-	p, rehydrator := s.parts, s.rehydrator
+	p, rehydrator, shown := s.parts, s.rehydrator, s.parts.shown()
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
-		inbox.Stores{Messages: p.Messages, Buckets: p.Inbox, Index: p.Index, Users: p.Users, Appender: s.appender}, rehydrator,
+		inbox.Stores{
+			Messages: p.Messages, Buckets: p.Inbox, Users: p.Users, Appender: s.appender,
+			Shown: inbox.Shown{Buckets: shown.Inbox, Index: shown.Index, Users: shown.Users},
+		}, rehydrator,
 		inbox.Options{
-			Rules: s.settings.Rules, Retention: s.settings.Retention, Trim: s.walker.TrimUser, Now: s.opts.Now,
+			Rules: s.settings.Rules, ViewedEvery: s.config.ViewedEvery, Retention: s.settings.Retention, Trim: s.walker.TrimUser, Now: s.opts.Now,
 			Purged: s.walker.Purged, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 			Attributes: s.settings.Attributes, FilterBuckets: s.config.Inbox.FilterBuckets, FilterMessages: s.config.Inbox.FilterMessages,
 		},

@@ -14,6 +14,9 @@ import (
 
 // Parts are the stores and the bus of the roles.
 type Parts struct {
+	// Shown has the same stores, as far as they are read for what is merely shown: their answers may be seconds old. Nil means these Parts.
+	Shown *Parts
+
 	Messages message.Store
 	Keys     message.KeyStore
 	Inbox    bucket.Store
@@ -29,4 +32,11 @@ type Parts struct {
 	Identities identity.Store
 
 	Bus bus.Bus
+}
+
+func (p *Parts) shown() *Parts {
+	if p.Shown != nil {
+		return p.Shown
+	}
+	return p
 }

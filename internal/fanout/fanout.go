@@ -19,6 +19,8 @@ import (
 // Stores are the stores that fan-out reads and writes.
 type Stores struct {
 	Messages message.Store
+	// Ended is Messages, but may say that a message has not ended that ended seconds ago. Nil means Messages.
+	Ended    message.Store
 	Progress progress.Store
 	Users    userstate.Store
 	Edges    follow.Store

@@ -54,6 +54,9 @@ func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
+	if stores.Ended == nil {
+		stores.Ended = stores.Messages
+	}
 	recorder := panics.NewRecorder(opts.Logger, opts.Metrics, "route")
 	reach := newReach(opts, "route", recorder)
 	return &Router{
@@ -209,7 +212,7 @@ func (r *Router) read(ctx context.Context, refs []message.Ref) (found []message.
 	})
 	group.Go(func() (err error) {
 		defer panics.Catch(&err)
-		endings, err = r.stores.Messages.Endings(ctx, refs)
+		endings, err = r.stores.Ended.Endings(ctx, refs)
 		return err
 	})
 	if err := group.Wait(); err != nil {

@@ -30,7 +30,7 @@ func (s *Service) Counts(ctx context.Context, users []message.UserID) ([]Count, 
 			asked = append(asked, user)
 		}
 	}
-	looked, err := s.stores.Users.Lookup(ctx, asked)
+	looked, err := s.stores.Shown.Users.Lookup(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *Service) Counts(ctx context.Context, users []message.UserID) ([]Count, 
 			DeletionsFrom: deletionsFrom(state),
 		})
 	}
-	counted, err := bucket.ReadCounts(ctx, s.stores.Buckets, requests)
+	counted, err := bucket.ReadCounts(ctx, s.stores.Shown.Buckets, requests)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func (s *Service) CountBy(ctx context.Context, user message.UserID, by string) (
 		return Values{}, err
 	}
 	rules := s.opts.Rules()
-	state, err := s.state(ctx, user)
+	state, err := s.shown(ctx, user)
 	if err != nil || !state.Known() {
 		return Values{}, err
 	}
@@ -61,7 +61,7 @@ func (s *Service) CountBy(ctx context.Context, user message.UserID, by string) (
 	for i, gap := range state.Gaps {
 		gaps[i] = gap.Stretch()
 	}
-	newest, err := bucket.ReadNewest(ctx, s.stores.Buckets, bucket.NewestRequest{
+	newest, err := bucket.ReadNewest(ctx, s.stores.Shown.Buckets, bucket.NewestRequest{
 		Owner: user, Hint: state.Head, Purged: state.Purged, Field: field, Limit: maxCounted, Absent: gaps,
 		Buckets: s.opts.FilterBuckets, Messages: s.opts.FilterMessages, OnRead: s.rehydrator.Feed(user, rules).Search,
 	})

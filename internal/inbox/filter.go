@@ -137,7 +137,7 @@ func (s *Service) filter(m matcher, state userstate.State, feed *rehydrate.Feed)
 // search returns how an index finds the entries of a page: by the condition that the fewest entries may meet. It returns nil if there is no index, or no
 // condition for it.
 func (s *Service) search(m matcher, user message.UserID) *bucket.Search {
-	if s.stores.Index == nil {
+	if s.stores.Shown.Index == nil {
 		return nil
 	}
 	facets, number, selectivity := attribute.Narrowest(m.conditions)
@@ -145,9 +145,9 @@ func (s *Service) search(m matcher, user message.UserID) *bucket.Search {
 		return nil
 	}
 	return &bucket.Search{
-		Index: s.stores.Index, Number: number, Facets: facets, Scan: scanned,
+		Index: s.stores.Shown.Index, Number: number, Facets: facets, Scan: scanned,
 		Purged: func(ctx context.Context) (message.ID, error) {
-			state, err := s.state(ctx, user)
+			state, err := s.shown(ctx, user)
 			return state.Purged, err
 		},
 	}

@@ -24,10 +24,18 @@ type Stores struct {
 	// Messages is needed by Addressed only.
 	Messages message.Store
 	Buckets  bucket.Store
-	// Index is that of Buckets; nil if there is none.
-	Index    bucket.Index
 	Users    userstate.Store
 	Appender *bucket.Appender
+	// Shown are read for what is merely shown; zero means Buckets and Users.
+	Shown Shown
+}
+
+// Shown are Buckets and Users, which may answer from a state that is seconds old.
+type Shown struct {
+	Buckets bucket.Store
+	// Index is that of Buckets; nil if there is none.
+	Index bucket.Index
+	Users userstate.Store
 }
 
 // Options configures a Service.
@@ -35,6 +43,8 @@ type Options struct {
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
 	Now   func() time.Time
+	// ViewedEvery is how often the page views of an active user are recorded. See userstate.Rules.Noted.
+	ViewedEvery time.Duration
 	// Retention, unless it is nil, returns what is kept now for users without a retention of their own.
 	Retention func() userstate.Retention
 	// Trim, unless it is nil, lets all but a user's newest messages expire before it returns, as the user's retention says. It may do so
@@ -71,6 +81,9 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 	opts.FilterMessages = cmp.Or(opts.FilterMessages, defaultFilterMessages)
 	if opts.Retention == nil {
 		opts.Retention = func() userstate.Retention { return userstate.Retention{} }
+	}
+	if stores.Shown.Users == nil {
+		stores.Shown.Buckets, stores.Shown.Users = stores.Buckets, stores.Users
 	}
 	return &Service{
 		stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics),
@@ -195,10 +208,17 @@ func (s *Service) state(ctx context.Context, user message.UserID) (userstate.Sta
 // known returns the user's state, or userstate.ErrNotFound if the store has no record of the user.
 func (s *Service) known(ctx context.Context, user message.UserID) (userstate.State, error) {
 	state, err := s.state(ctx, user)
-	if err == nil && !state.Known() {
-		err = fmt.Errorf("%s: %w", user, userstate.ErrNotFound)
+	if err == nil {
+		err = known(state)
 	}
 	return state, err
+}
+
+func known(state userstate.State) error {
+	if state.Known() {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", state.User, userstate.ErrNotFound)
 }
 
 // counted returns a state after the gap in which an id lies, if any, was counted by the state's read mark.

@@ -88,7 +88,7 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 	}
 	above, below := req.bounds()
 	feed := s.rehydrator.Feed(user, rules)
-	page, err := bucket.ReadPage(ctx, s.stores.Buckets, bucket.PageRequest{
+	page, err := bucket.ReadPage(ctx, s.stores.Shown.Buckets, bucket.PageRequest{
 		Owner: user, Hint: state.Head, Before: before, Above: above, Below: below, Filter: s.filter(matching, state, feed),
 		Limit: req.Limit, DeletionsFrom: deletionsFrom(state),
 		Purged: state.Purged, Oldest: state.Oldest,
@@ -114,12 +114,19 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 	return result, nil
 }
 
-// look returns the user's state. Unless peek is set, it first records the view.
+// look returns the user's state. Unless peek is set, it first records the view, if that changes anything.
 func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (userstate.State, error) {
-	if peek {
-		return s.state(ctx, user)
+	state, err := s.shown(ctx, user)
+	now := s.opts.Now()
+	if err != nil || peek || s.opts.Rules().Noted(state, now, s.opts.ViewedEvery) {
+		return state, err
 	}
-	return s.rehydrator.ArriveLazily(ctx, user, s.opts.Now())
+	return s.rehydrator.ArriveLazily(ctx, user, now)
+}
+
+// shown returns the user's state, which may be seconds old.
+func (s *Service) shown(ctx context.Context, user message.UserID) (userstate.State, error) {
+	return userstate.Get(ctx, s.stores.Shown.Users, user)
 }
 
 // deletionsFrom returns the first bucket whose tombstones counting needs.

@@ -26,23 +26,26 @@ type User struct {
 
 // User describes a user. It returns userstate.ErrNotFound if the user was never seen.
 func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
-	state, err := s.known(ctx, user)
+	state, err := s.shown(ctx, user)
+	if err == nil {
+		err = known(state)
+	}
 	if err != nil {
 		return User{}, err
 	}
-	heads, err := s.stores.Buckets.Heads(ctx, []bucket.Head{{Owner: user, Hint: state.Head}})
+	heads, err := s.stores.Shown.Buckets.Heads(ctx, []bucket.Head{{Owner: user, Hint: state.Head}})
 	if err != nil {
 		return User{}, err
 	}
-	deletions, err := bucket.ReadDeletions(ctx, s.stores.Buckets, user, deletionsFrom(state))
+	deletions, err := bucket.ReadDeletions(ctx, s.stores.Shown.Buckets, user, deletionsFrom(state))
 	if err != nil {
 		return User{}, err
 	}
-	expired, err := bucket.ReadExpired(ctx, s.stores.Buckets, user, heads[0], state.Purged, state.Oldest)
+	expired, err := bucket.ReadExpired(ctx, s.stores.Shown.Buckets, user, heads[0], state.Purged, state.Oldest)
 	if err != nil {
 		return User{}, err
 	}
-	total, _ := bucket.Counts(heads[0].End(s.stores.Buckets.Size()), deletions, state.ReadMark, state.Gaps, expired)
+	total, _ := bucket.Counts(heads[0].End(s.stores.Shown.Buckets.Size()), deletions, state.ReadMark, state.Gaps, expired)
 	return User{State: state, Active: s.opts.Rules().Active(state, s.opts.Now()), Total: total}, nil
 }
 

@@ -95,7 +95,9 @@ func (s *Messages) Naming(ctx context.Context, user message.UserID, after, befor
 
 // Unfinished implements message.Store. It asks every shard.
 func (s *Messages) Unfinished(ctx context.Context, after, before message.ID, limit int) ([]message.Ref, error) {
-	return s.search(ctx, search{
+	// Plain: to resume a message that has finished changes nothing, and one that is missing is resumed later.
+	plain := &Messages{c: s.c.older()}
+	return plain.search(ctx, search{
 		parts:  []searchPart{{filter: bson.D{{Key: fieldUnfinished, Value: true}}, index: byUnfinished.name()}},
 		bounds: window{after.Next(), before}, order: message.OldestFirst, limit: limit,
 	})

@@ -34,6 +34,17 @@ func (db *DB) collection(name string) collection {
 	return collection{Collection: db.database.Collection(name), db: db}
 }
 
+// older returns the collection of DB.Plain. Use it only where an older answer errs to the safe side.
+func (c collection) older() collection { return c.db.plain.collection(c.Name()) }
+
+// olderFirst returns the collections for a read of what never changes: what a plain read misses is read again.
+func (c collection) olderFirst() []collection {
+	if c.db.plain == c.db {
+		return []collection{c}
+	}
+	return []collection{c.older(), c}
+}
+
 func (c collection) call(ctx context.Context, doing string, operation func(context.Context) error) error {
 	return c.db.call(ctx, doing+" in "+c.Name(), operation)
 }

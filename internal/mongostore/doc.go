@@ -9,9 +9,9 @@
 //
 // Writes are acknowledged by a majority and journaled. Reads go to the primary. A deposed primary that does not know it yet may
 // still answer reads, and its answers miss the writes that the new primary has acknowledged. A fan-out that skips a user
-// because of such an answer loses messages, and so does a rehydration that queries by it. So all reads are linearizable where
-// there are replicas. Linearizability costs one round through a majority for each command. A command reads hundreds or
-// thousands of documents.
+// because of such an answer loses messages, and so does a rehydration that queries by it. So reads are linearizable where
+// there are replicas, except those whose older answer is merely shown or errs to the safe side (collection.older). Linearizability
+// costs one write to a majority for each command. A command reads hundreds or thousands of documents.
 //
 // MongoDB promises linearizability for a query of one document. For a query of many documents it promises no common point in
 // time, and no contract here needs one. Each document is read by its immutable key and is at least as new as the start of the

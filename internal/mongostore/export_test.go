@@ -41,3 +41,9 @@ func Call(ctx context.Context, timeout time.Duration, operation func(context.Con
 
 // Permanent reports whether repeating what failed cannot help.
 func Permanent(err error) bool { return permanent(err) }
+
+// Replicated has the stores read as they do where the server is in a replica set.
+func (db *DB) Replicated() {
+	db.server.SetName = "set"
+	db.open()
+}

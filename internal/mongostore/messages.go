@@ -211,14 +211,20 @@ func (s *Messages) byRef(refs []message.Ref, find func(filter bson.D) error) err
 	return nil
 }
 
-// Get implements message.Store.
+// Get implements message.Store. The read is plain at first, because messages never change.
 func (s *Messages) Get(ctx context.Context, ref message.Ref) (stored message.Stored, err error) {
 	filter := refFilter(ref)
 	if ref.From == "" {
 		filter = bson.D{{Key: fieldID, Value: uuid(ref.ID)}}
 	}
 	err = s.c.call(ctx, "get a message", func(ctx context.Context) error {
-		r, err := one[messageRecord](s.c, s.c.FindOne(ctx, filter))
+		var r messageRecord
+		err := mongo.ErrNoDocuments
+		for _, c := range s.c.olderFirst() {
+			if errors.Is(err, mongo.ErrNoDocuments) {
+				r, err = one[messageRecord](c, c.FindOne(ctx, filter))
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -231,7 +237,7 @@ func (s *Messages) Get(ctx context.Context, ref message.Ref) (stored message.Sto
 	return stored, err
 }
 
-// GetMany implements message.Store. One query finds up to refsPerQuery messages.
+// GetMany implements message.Store. One query finds up to refsPerQuery messages. The read is plain at first, because messages never change.
 func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) ([]message.Found, error) {
 	found := make([]message.Found, len(refs))
 	places := make(map[message.Ref][]int, len(refs))
@@ -239,33 +245,46 @@ func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) ([]message.F
 		found[i].Err = fmt.Errorf("message %s by %s: %w", ref.ID, ref.From, message.ErrNotFound)
 		places[ref] = append(places[ref], i)
 	}
-	err := s.byRef(refs, func(filter bson.D) error {
-		return s.c.scan(ctx, "get messages", filter, options.Find(), func() {}, func(raw bson.Raw) error {
-			ref, err := refOf(raw)
-			if err != nil {
+	for _, c := range s.c.olderFirst() {
+		err := s.byRef(refs, func(filter bson.D) error {
+			return c.scan(ctx, "get messages", filter, options.Find(), func() {}, func(raw bson.Raw) error {
+				ref, f, err := foundIn(raw)
+				for _, i := range places[ref] {
+					found[i] = f
+				}
 				return err
-			}
-			var r messageRecord
-			var f message.Found
-			if f.Err = decode(s.c.Name(), raw, &r); f.Err == nil {
-				f.Stored, f.Err = r.stored()
-			}
-			switch {
-			case errors.Is(f.Err, ErrCorrupt):
-				f.Err = fmt.Errorf("mongostore: message %s: %w", ref.ID, f.Err)
-			case f.Err != nil:
-				return f.Err
-			}
-			for _, i := range places[ref] {
-				found[i] = f
-			}
-			return nil
+			})
 		})
-	})
-	if err != nil {
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
+		var missing []message.Ref
+		for _, ref := range refs {
+			if errors.Is(found[places[ref][0]].Err, message.ErrNotFound) {
+				missing = append(missing, ref)
+			}
+		}
+		refs = missing
 	}
 	return found, nil
+}
+
+// foundIn returns the message in a document, or that it is damaged.
+func foundIn(raw bson.Raw) (ref message.Ref, f message.Found, err error) {
+	if ref, err = refOf(raw); err != nil {
+		return ref, f, err
+	}
+	var r messageRecord
+	if f.Err = decode(messagesName, raw, &r); f.Err == nil {
+		f.Stored, f.Err = r.stored()
+	}
+	switch {
+	case errors.Is(f.Err, ErrCorrupt):
+		f.Err = fmt.Errorf("mongostore: message %s: %w", ref.ID, f.Err)
+	case f.Err != nil:
+		return ref, f, f.Err
+	}
+	return ref, f, nil
 }
 
 // refOf returns the shard key of a message's document. It is readable even if the rest of the document is not.

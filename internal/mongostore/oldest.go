@@ -35,7 +35,8 @@ func (s *Messages) Oldest(ctx context.Context, after, upTo message.ID, limit int
 	filter := bson.D{{Key: fieldID, Value: bson.D{{Key: "$gt", Value: uuid(after)}, {Key: "$lte", Value: uuid(upTo)}}}}
 	opts := options.Find().SetSort(ascending(fieldID)).SetLimit(int64(limit)).
 		SetProjection(fields(fieldID, fieldFrom, fieldLag, fieldStoredAt, fieldUnfinished))
-	err = s.c.scan(ctx, "list the oldest messages", filter, opts, func() { old = nil }, func(raw bson.Raw) error {
+	// Plain: a message that has finished stays so, and one that is missing is removed later.
+	err = s.c.older().scan(ctx, "list the oldest messages", filter, opts, func() { old = nil }, func(raw bson.Raw) error {
 		ref, err := refOf(raw)
 		if err != nil {
 			return err

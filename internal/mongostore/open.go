@@ -145,6 +145,7 @@ type DB struct {
 	database *mongo.Database
 	opts     Options
 	server   server
+	plain    *DB // see Plain
 	watch    *watch
 	hosts    []string // as the connection string names them
 	metrics  *storemetrics.Metrics
@@ -218,12 +219,25 @@ func clientOptions(opts Options) *options.ClientOptions {
 	return o
 }
 
-// open creates the stores.
+// open creates the stores, and those of Plain.
 func (db *DB) open() {
-	concern := readconcern.Local()
-	if db.server.replicated() {
-		concern = readconcern.Linearizable()
+	if !db.server.replicated() {
+		db.plain = db
+		db.openFor(readconcern.Local())
+		return
 	}
+	plain := *db
+	db.plain, plain.plain = &plain, &plain
+	plain.openFor(readconcern.Majority())
+	db.openFor(readconcern.Linearizable())
+}
+
+// Plain returns the same database with other stores, for what is merely shown. A majority had what they read, but a deposed primary may answer
+// from a state that is seconds old. Close the first one only.
+func (db *DB) Plain() *DB { return db.plain }
+
+// openFor creates the stores, which read with a read concern.
+func (db *DB) openFor(concern *readconcern.ReadConcern) {
 	db.database = db.client.Database(db.opts.Database, options.Database().SetReadConcern(concern))
 	db.messages = &Messages{c: db.collection(messagesName)}
 	db.keys = &Keys{c: db.collection(keysName)}

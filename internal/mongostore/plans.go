@@ -16,7 +16,8 @@ import (
 func (s *Progress) List(ctx context.Context, after, upTo message.ID, limit int) (found []progress.Found, err error) {
 	filter := bson.D{{Key: fieldID, Value: bson.D{{Key: "$gt", Value: uuid(after)}, {Key: "$lte", Value: uuid(upTo)}}}}
 	opts := options.Find().SetSort(ascending(fieldID)).SetLimit(int64(limit))
-	err = s.c.scan(ctx, "list fan-outs", filter, opts, func() { found = nil }, func(raw bson.Raw) error {
+	// Plain: a scan that has ended stays so, and a plan that is missing ends later.
+	err = s.c.older().scan(ctx, "list fan-outs", filter, opts, func() { found = nil }, func(raw bson.Raw) error {
 		id, err := rawID(s.c.Name(), raw)
 		if err != nil {
 			return err

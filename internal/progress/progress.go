@@ -206,7 +206,7 @@ type Moved struct {
 }
 
 // Store holds fan-outs. All methods are safe for concurrent use and atomic for each scan. A read sees every write of every process
-// that had returned before the read began. A write survives a crash once it has returned.
+// that had returned before the read began; only List may answer from a state seconds older. A write survives a crash once it has returned.
 type Store interface {
 	// Plan records the lane of a message and the partitions in which it has recipients, and returns the record. If the message already has a plan,
 	// Plan changes nothing and returns the existing record.

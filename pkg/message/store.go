@@ -46,7 +46,8 @@ const (
 )
 
 // Store is the canonical store, which holds each message once. All methods are safe for concurrent use. A read sees every write of
-// every process that had returned before the read began.
+// every process that had returned before the read began; only Unfinished and Oldest may answer from a state seconds older, and Get and GetMany
+// may return a message that was removed seconds before.
 type Store interface {
 	// Insert stores messages and returns, in their order, the stamp of each. The store decides by timing and its own
 	// clock, in the atomic write that stores the message. Insert is idempotent by id: it does not change a message that is

@@ -54,6 +54,12 @@ func (r Rules) View(user message.UserID, at, now time.Time) View {
 	return v
 }
 
+// Noted reports whether a page view changes nothing, so it need not be recorded: the user is active, the horizon need not rise, nothing is to be
+// rebuilt, and a view was recorded less than every before, or less than the part of DormantAfter by which horizons rise.
+func (r Rules) Noted(s State, now time.Time, every time.Duration) bool {
+	return s.Known() && s.Mark == nil && r.View(s.User, now, now).Applies(s) && now.Sub(s.LastViewed) < min(every, r.DormantAfter/raiseParts)
+}
+
 // Active reports whether the user's inbox is kept warm for messages sent now, with ClockTolerance to spare.
 func (r Rules) Active(s State, now time.Time) bool {
 	return now.Before(s.Horizon.Add(-r.ClockTolerance))

@@ -92,3 +92,34 @@ func TestRulesActive(t *testing.T) {
 		})
 	}
 }
+
+func TestRulesNoted(t *testing.T) {
+	t.Parallel()
+	r := userstate.DefaultRules()
+	state := seen(epoch)
+	marked, unraised := state, state
+	marked.Mark, unraised.Horizon = &userstate.Mark{From: epoch}, state.Horizon.Add(-day)
+	for _, test := range []struct {
+		name  string
+		state userstate.State
+		ago   time.Duration
+		every time.Duration
+		noted bool
+	}{
+		{"just viewed", state, 0, time.Hour, true},
+		{"viewed by a clock ahead", state, -time.Minute, time.Hour, true},
+		{"just within", state, time.Hour - 1, time.Hour, true},
+		{"an hour ago", state, time.Hour, time.Hour, false},
+		{"each view", state, 0, 0, false},
+		{"a day ago: the horizon has to rise", state, 23 * time.Hour, 48 * time.Hour, false},
+		{"the horizon has to rise, whenever it was viewed", unraised, time.Minute, time.Hour, false},
+		{"marked", marked, time.Minute, time.Hour, false},
+		{"dormant", state, 31 * day, 365 * day, false},
+		{"never seen", seen(time.Time{}), 0, time.Hour, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, test.noted, r.Noted(test.state, epoch.Add(test.ago), test.every))
+		})
+	}
+}

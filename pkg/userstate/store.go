@@ -78,7 +78,7 @@ func States(looked []Looked, err error) ([]State, error) {
 }
 
 // Store holds user states. All methods are safe for concurrent use and atomic for each user. A read sees every write of every
-// process that had returned before the read began. A damaged record fails only its own result of a read. A write survives a crash once it has returned, except hints and lazy
+// process that had returned before the read began; only Due may answer from a state seconds older. A damaged record fails only its own result of a read. A write survives a crash once it has returned, except hints and lazy
 // writes.
 type Store interface {
 	// Hints are raised only for users who are Known.

@@ -193,7 +193,7 @@ func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
 func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
 	stores := inbox.Stores{Messages: r.Messages, Buckets: r.Inbox, Users: r.Users, Appender: r.Appender}
 	return inbox.New(stores, rehydrator, inbox.Options{
-		Rules: r.current(), Retention: r.retention, Now: r.Clock.Skewed(skew),
+		Rules: r.current(), ViewedEvery: DormantAfter / 64, Retention: r.retention, Now: r.Clock.Skewed(skew),
 		Trim: r.Walker(skew).TrimUser,
 	})
 }

@@ -1,9 +1,10 @@
 //go:build mongodb
 
-package inbox_test
+package app_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,13 +14,17 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.mongodb.org/mongo-driver/v2/event"
+	driver "go.mongodb.org/mongo-driver/v2/event"
 
+	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/mongostore"
+	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -34,15 +39,15 @@ type commands struct {
 	documents int
 }
 
-func (c *commands) monitor() *event.CommandMonitor {
-	return &event.CommandMonitor{
-		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+func (c *commands) monitor() *driver.CommandMonitor {
+	return &driver.CommandMonitor{
+		Started: func(_ context.Context, e *driver.CommandStartedEvent) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			collection, _ := e.Command.Lookup(e.CommandName).StringValueOK()
 			c.sent = append(c.sent, strings.TrimSpace(e.CommandName+" "+collection))
 		},
-		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		Succeeded: func(_ context.Context, e *driver.CommandSucceededEvent) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if batch, ok := e.Reply.Lookup("cursor", "firstBatch").ArrayOK(); ok {
@@ -65,13 +70,16 @@ func (c *commands) take() (sent []string, documents int) {
 // tolerance is so great that half of it is enough for a command on a busy machine.
 const tolerance = 10 * time.Minute
 
-// measured is an inbox service and a rehydrator on a MongoDB database of their own.
+// measured is the services on a MongoDB database of their own.
 type measured struct {
 	*mongostore.DB
 	*commands
 	appender   *bucket.Appender
 	rehydrator *rehydrate.Service
 	inboxes    *inbox.Service
+	publisher  *publish.Service
+	router     *fanout.Router
+	bus        *rig.Bus
 }
 
 func newMeasured(t *testing.T) measured { t.Helper(); return newMeasuredOf(t, bucket.Capacity) }
@@ -83,7 +91,7 @@ func newMeasuredOf(t *testing.T, size int) measured {
 	asked := &commands{}
 	opts := mongostore.Options{
 		BucketSize: size,
-		URI:        uri, Database: database, Partitions: rig.Partitions, Timeout: patience, ClockTolerance: func() time.Duration { return tolerance },
+		URI:        uri, Database: database, Partitions: rig.Partitions, Timeout: time.Minute, ClockTolerance: func() time.Duration { return tolerance },
 		Now: time.Now, Logger: zerolog.Nop(), Settings: storetest.Proposed, Monitor: asked.monitor(),
 	}
 	prepared, err := mongostore.Connect(t.Context(), opts)
@@ -93,6 +101,7 @@ func newMeasuredOf(t *testing.T, size int) measured {
 	db, err := mongostore.Open(t.Context(), opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	plain := db.Plain()
 
 	rules := rig.Rules()
 	rules.ClockTolerance = tolerance
@@ -105,17 +114,64 @@ func newMeasuredOf(t *testing.T, size int) measured {
 			ReapEvery: time.Hour, Token: func() string { return "token" }, Now: time.Now, Logger: zerolog.Nop(),
 		})
 	service := inbox.New(
-		inbox.Stores{Messages: db.Messages(), Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
-		inbox.Options{Rules: current, Now: time.Now})
-	return measured{DB: db, commands: asked, appender: appender, rehydrator: rehydrator, inboxes: service}
+		inbox.Stores{
+			Messages: db.Messages(), Buckets: db.Inbox(), Users: db.Users(), Appender: appender,
+			Shown: inbox.Shown{Buckets: plain.Inbox(), Users: plain.Users()},
+		}, rehydrator, inbox.Options{Rules: current, ViewedEvery: rig.DormantAfter / 128, Now: time.Now})
+	m := measured{DB: db, commands: asked, appender: appender, rehydrator: rehydrator, inboxes: service, bus: rig.NewBus(t, rig.Partitions)}
+	m.publisher = publish.New(db.Messages(), db.Keys(), m.bus, publish.Options{
+		Limits: message.DefaultLimits(), Rules: current, Now: time.Now, Random: rand.Reader, Logger: zerolog.Nop(),
+	})
+	m.router = fanout.NewRouter(fanout.Stores{
+		Messages: db.Messages(), Ended: plain.Messages(), Progress: db.Progress(), Users: db.Users(), Edges: db.Edges(), Appender: appender,
+		Round: retention.Number(db.Retention()),
+	}, m.bus, fanout.Options{
+		Partitions: rig.Partitions, Rules: current, DirectMax: 1000, MediumMax: 1000, ClassCache: 8, ClassTTL: time.Minute,
+		Workers: map[event.Lane]int{event.Medium: 1, event.Bulk: 1}, BatchOwners: 4000, BatchBytes: 16 << 20, RouteEvents: 8, MaxAttempts: 2,
+		Now: time.Now, Logger: zerolog.Nop(),
+	})
+	return m
 }
 
-// A page of 50 is one update of users and one query of the inbox, which returns two documents.
+// An idle cluster takes three writes for a direct message, and four round trips until it can be read: the insert, the message with its ending, the
+// states, and the push. One to followers takes one read more, which finds them. The round and the ending come afterwards.
+func TestDirectMessageCosts(t *testing.T) {
+	t.Parallel()
+	m := newMeasured(t)
+	followers := make([]follow.Pair, 100)
+	for i := range followers {
+		followers[i] = follow.Pair{Follower: message.UserID(fmt.Sprintf("user-%d", i)), Followee: message.UserID("ben").Source()}
+		require.NoError(t, storetest.See(t.Context(), m.Users(), time.Now(), rig.DormantAfter, followers[i].Follower))
+	}
+	_, err := m.Edges().Follow(t.Context(), followers, time.Now().Add(-time.Hour))
+	require.NoError(t, err)
+	read, deliver := []string{"find messages", "find messages"}, []string{"find users", "update inbox", "find meta", "update messages"}
+	for name, test := range map[string]struct {
+		draft message.Draft
+		want  []string
+	}{
+		"to one user":      {message.Draft{From: "ben", To: []message.UserID{"user-1"}, Body: "hello"}, deliver},
+		"to 100 followers": {message.Draft{From: "ben", Audience: message.AudienceFollowers, Body: "hello"}, append([]string{"find followers"}, deliver...)},
+	} {
+		m.take()
+		result := m.publisher.Publish(t.Context(), []publish.Request{{Draft: test.draft}})[0]
+		require.NoError(t, result.Err, name)
+		sent, _ := m.take()
+		require.Equal(t, []string{"findAndModify messages"}, sent, name)
+		received, err := m.bus.TryFetch(t.Context(), 1)
+		require.NoError(t, err, name)
+		require.NoError(t, m.router.Route(t.Context(), received), name)
+		sent, _ = m.take()
+		require.Equal(t, append(read, test.want...), sent, name)
+	}
+}
+
+// A page of 50 is one query of users and one of the inbox, which returns two documents. A view is recorded if the last one is not recent.
 func TestPageCostsTwoCommands(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t)
 	now := time.Now()
-	seen := storetest.Seen("ann", now.Add(-time.Minute), rig.DormantAfter)
+	seen := storetest.Seen("ann", now.Add(-rig.DormantAfter/64), rig.DormantAfter)
 	stepped, err := m.Users().Step(t.Context(), []userstate.Step{{From: userstate.State{User: "ann"}, To: seen}})
 	require.NoError(t, err)
 	require.True(t, stepped[0].Applied)
@@ -129,15 +185,16 @@ func TestPageCostsTwoCommands(t *testing.T) {
 	_, err = m.appender.Append(t.Context(), []bucket.Append{{Owner: "ann", Entries: entries}})
 	require.NoError(t, err)
 
-	m.take()
-	page, err := m.inboxes.Read(t.Context(), "ann", inbox.Request{Limit: 50})
-	require.NoError(t, err)
-	require.Len(t, page.Entries, 50)
-	require.Equal(t, []int64{140, 140}, []int64{page.Total, page.Unread})
-	sent, documents := m.take()
-	require.Equal(t, []string{"findAndModify users", "aggregate inbox"}, sent)
-	require.Equal(t, 2, documents)
-	t.Log(sent, documents)
+	for _, want := range [][]string{{"find users", "findAndModify users", "aggregate inbox"}, {"find users", "aggregate inbox"}} {
+		m.take()
+		page, err := m.inboxes.Read(t.Context(), "ann", inbox.Request{Limit: 50})
+		require.NoError(t, err)
+		require.Len(t, page.Entries, 50)
+		require.Equal(t, []int64{140, 140}, []int64{page.Total, page.Unread})
+		sent, documents := m.take()
+		require.Equal(t, want, sent)
+		require.Equal(t, 3, documents)
+	}
 }
 
 // A login that raises the horizon of an active user takes five commands: the view that does not apply, the state, the raise, the look
