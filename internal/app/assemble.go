@@ -52,10 +52,7 @@ func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	s := &assembly{
 		App: a, parts: p, panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
 	}
-	s.appender = bucket.NewAppender(p.Inbox, p.Users).WithOpened(s.grown)
-	if p.Index != nil {
-		s.appender = s.appender.WithDeclarations(a.settings.Attributes, a.settings.Load)
-	}
+	s.appender = s.newAppender(&p)
 	s.run("settings", s.settings.Poll, s.settings.Report)
 	s.run("clocks", watch.Run)
 	s.addTopics()
@@ -81,6 +78,14 @@ func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
 		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now, Metrics: a.opts.Metrics,
 	}))
+}
+
+func (s *assembly) newAppender(p *Parts) *bucket.Appender {
+	appender := bucket.NewAppender(p.Inbox, p.Users).WithOpened(s.grown)
+	if p.Index != nil {
+		appender = appender.WithDeclarations(s.settings.Attributes, s.settings.Load)
+	}
+	return appender
 }
 
 // run adds a service of loops to the group.
@@ -140,10 +145,10 @@ func (s *assembly) addTopics() {
 }
 
 func (s *assembly) fanout() {
-	p := s.parts
+	p, d := s.parts, s.parts.delivery()
 	stores := fanout.Stores{
-		Messages: p.Messages, Ended: p.shown().Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Appender: s.appender,
-		Round: retention.Number(p.Walk),
+		Messages: d.Messages, Ended: d.shown().Messages, Progress: d.Progress, Users: d.Users, Edges: d.Edges, Appender: s.newAppender(d),
+		Round: retention.Number(d.Walk),
 	}
 	options := s.fanoutOptions()
 	if p.Sweep != nil {

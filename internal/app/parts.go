@@ -1,6 +1,8 @@
 package app
 
 import (
+	"cmp"
+
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
@@ -16,6 +18,8 @@ import (
 type Parts struct {
 	// Shown has the same stores, as far as they are read for what is merely shown: their answers may be seconds old. Nil means these Parts.
 	Shown *Parts
+	// Delivery has the stores of fan-out, if they have connections of their own. Nil means these Parts.
+	Delivery *Parts
 
 	Messages message.Store
 	Keys     message.KeyStore
@@ -34,9 +38,6 @@ type Parts struct {
 	Bus bus.Bus
 }
 
-func (p *Parts) shown() *Parts {
-	if p.Shown != nil {
-		return p.Shown
-	}
-	return p
-}
+func (p *Parts) shown() *Parts { return cmp.Or(p.Shown, p) }
+
+func (p *Parts) delivery() *Parts { return cmp.Or(p.Delivery, p) }

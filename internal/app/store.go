@@ -69,20 +69,31 @@ func openMongoDB(ctx context.Context, cfg config.Config, current *settings.Curre
 	if err := db.Await(ctx, func(ctx context.Context) error { return current.Open(ctx, db.Settings()) }); err != nil {
 		return nil, errors.Join(err, db.Close()) //nolint:contextcheck // the database is closed also after ctx has ended
 	}
-	plain := db.Plain()
+	apart, err := db.Apart()
+	if err != nil {
+		return nil, errors.Join(err, db.Close()) //nolint:contextcheck // as above
+	}
+	parts := partsOf(db)
+	parts.Delivery = partsOf(apart)
 	return &Store{
-		Parts: Parts{
-			Shown: &Parts{
-				Messages: plain.Messages(), Inbox: plain.Inbox(), Index: plain.Inbox(), Users: plain.Users(), Edges: plain.Edges(), Progress: plain.Progress(),
-			},
-			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
-			Walk: db.Retention(), Sweep: db.Sweep(), Identities: db.Identities(), Topics: db.Topics(), Index: db.Inbox(),
-		},
+		Parts:    *parts,
 		Messages: messagecache.New(messageBytes),
 		Clock:    db.Clock,
 		Healthy:  db.Healthy,
 		Close:    db.Close,
 	}, nil
+}
+
+func partsOf(db *mongostore.DB) *Parts {
+	all := func(db *mongostore.DB) *Parts {
+		return &Parts{
+			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
+			Walk: db.Retention(), Sweep: db.Sweep(), Identities: db.Identities(), Topics: db.Topics(), Index: db.Inbox(),
+		}
+	}
+	parts := all(db)
+	parts.Shown = all(db.Plain())
+	return parts
 }
 
 func mongoOptions(cfg config.Config, opts Options) (mongostore.Options, error) {

@@ -48,6 +48,9 @@ func (w *world) open(ctx context.Context, cfg config.Config, current *settings.C
 	}
 	parts := w.store.Parts
 	parts.Messages = messagecache.Wrap(parts.Messages, w.store.Messages)
+	if parts.Delivery != nil {
+		parts.Delivery.Messages = messagecache.Wrap(parts.Delivery.Messages, w.store.Messages)
+	}
 	parts.Bus = w.bus
 	return parts, nil
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -42,8 +44,51 @@ func (a *arrivals) Push(ctx context.Context, pushes []bucket.Push) ([]bucket.Out
 	return outcomes, err
 }
 
-// One of four shards hangs for a minute, while messages go to the users of all: each call that touches it holds a connection until its deadline, and
-// fails. The messages of the others arrive, and those of its users when it is back; all are counted. The test prints how long they took.
+// pages asks for pages.
+type pages struct {
+	mu          sync.Mutex
+	took        []time.Duration
+	connections *semaphore.Weighted
+	pool        *mongostore.Pool
+	read        func(ctx context.Context, user message.UserID) error
+}
+
+// ask asks for a page of each user in turn, so often a second, until ctx ends. All share connections, which a call holds for its
+// time if the user is away.
+func (p *pages) ask(ctx context.Context, users []message.UserID, perSecond int, away bool) {
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	for n := 0; ctx.Err() == nil; n++ {
+		asked.Go(func() { p.one(context.WithoutCancel(ctx), users[n%len(users)], away) })
+		time.Sleep(time.Second / time.Duration(perSecond))
+	}
+}
+
+func (p *pages) one(ctx context.Context, user message.UserID, away bool) {
+	began := time.Now()
+	limit, end := p.pool.Begin(10 * time.Second)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answered := time.Duration(0)
+	if p.connections.Acquire(ctx, 1) == nil {
+		if away {
+			<-ctx.Done()
+		} else if p.read(ctx, user) == nil {
+			answered = time.Since(began)
+		}
+		p.connections.Release(1)
+	}
+	if end(answered); away {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.took = append(p.took, max(answered, time.Since(began)))
+}
+
+// One of four shards hangs for a minute, while messages go to the users of all, who ask for pages: each call that touches it holds a connection until
+// its deadline, and fails. The messages of the others arrive, and those of its users when it is back; all are counted. The test prints how long they
+// took, and the pages of the others.
 func TestShardThatHangs(t *testing.T) {
 	t.Parallel()
 	const (
@@ -87,6 +132,20 @@ func TestShardThatHangs(t *testing.T) {
 	})
 	stages.Go(func() { deliverer.Run(intake, t.Context(), w.Bus) })
 
+	inboxes := w.Inboxes(0)
+	asked := pages{
+		connections: semaphore.NewWeighted(connections), pool: mongostore.NewPool(connections), read: func(ctx context.Context, user message.UserID) error {
+			_, err := inboxes.Read(ctx, user, inbox.Request{Limit: 50, Peek: true})
+			return err
+		},
+	}
+	asking, enough := context.WithCancel(t.Context())
+	var viewers sync.WaitGroup
+	for _, away := range []bool{false, true} {
+		theirs := slices.DeleteFunc(slices.Clone(all), func(user message.UserID) bool { return away != (shardOf(string(user)) == 0) })
+		viewers.Go(func() { asked.ask(asking, theirs, 50, away) })
+	}
+
 	sent := make(map[message.ID]time.Time, messages)
 	to := make(map[message.ID]message.UserID, messages)
 	began := time.Now()
@@ -100,12 +159,14 @@ func TestShardThatHangs(t *testing.T) {
 		sent[m.ID], to[m.ID] = time.Now(), m.To[0]
 		w.publish(t, m)
 	}
+	enough()
 	w.Shards.Away(nil)
 	back := time.Now()
 	require.Eventually(t, func() bool { return len(w.unfinished(t)) == 0 }, patience, 10*time.Millisecond)
 	ended := time.Since(back)
 	stop()
 	stages.Wait()
+	viewers.Wait()
 
 	var near, far []time.Duration
 	for id, at := range sent {
@@ -117,6 +178,9 @@ func TestShardThatHangs(t *testing.T) {
 	}
 	slices.Sort(near)
 	slices.Sort(far)
+	slices.Sort(asked.took)
+	t.Logf("%d pages of others: p50 %v, p99 %v, max %v", len(asked.took), asked.took[len(asked.took)/2], asked.took[len(asked.took)*99/100],
+		asked.took[len(asked.took)-1])
 	t.Logf("others: p50 %v, p99 %v, max %v; its users, after it was back: p50 %v, max %v; all ended after %v",
 		near[len(near)/2], near[len(near)*99/100], near[len(near)-1], far[len(far)/2], far[len(far)-1], ended)
 	for _, user := range all {

@@ -49,13 +49,15 @@ func (c collection) call(ctx context.Context, doing string, operation func(conte
 	return c.db.call(ctx, doing+" in "+c.Name(), operation)
 }
 
-// call runs an idempotent operation within Options.Timeout. It repeats the operation after an error that may pass. The
+// call runs an idempotent operation within Options.Timeout, or less time: see Pool. It repeats the operation after an error that may pass. The
 // operation must return an error if any part of it failed. If time runs out, the error is the last one that a server has answered.
 func (db *DB) call(ctx context.Context, doing string, operation func(context.Context) error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.MaxInterval = firstPause, longestPause
 	return db.within(ctx, doing, func(ctx context.Context) error {
 		var answer error
+		deadline, _ := ctx.Deadline()
+		limit := time.Until(deadline).Round(time.Millisecond)
 		for {
 			err := operation(ctx)
 			if err == nil || permanent(err) {
@@ -65,7 +67,7 @@ func (db *DB) call(ctx context.Context, doing string, operation func(context.Con
 				answer = err
 			}
 			if ctx.Err() != nil {
-				return fmt.Errorf("no success within %v: %w", db.opts.Timeout, cmp.Or(answer, err))
+				return fmt.Errorf("no success within %v: %w", limit, cmp.Or(answer, err))
 			}
 			next := pauses.NextBackOff()
 			db.opts.Logger.Debug().Err(err).Str("work", doing).Stringer("again_in", next.Round(time.Millisecond)).Msg("database operation failed: trying again")
@@ -81,14 +83,20 @@ func (db *DB) within(ctx context.Context, doing string, operation func(context.C
 		return err
 	}
 	began := db.opts.Now()
+	limit, end := db.pool.Begin(db.opts.Timeout)
 	defer func() {
 		failure := err
 		if errors.Is(err, mongo.ErrNoDocuments) { // an answer
 			failure = nil
 		}
 		db.metrics.Done(ctx, doing, began, failure)
+		answered := time.Duration(0)
+		if failure == nil {
+			answered = db.opts.Now().Sub(began)
+		}
+		end(answered)
 	}()
-	limited, cancel := context.WithTimeout(ctx, db.opts.Timeout)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err = operation(limited)
 	switch {

@@ -35,7 +35,7 @@ func Latest(ctx context.Context, opts Options) (time.Time, error) {
 
 // Call runs an operation within a time as the stores do, without a server.
 func Call(ctx context.Context, timeout time.Duration, operation func(context.Context) error) error {
-	db := &DB{opts: Options{Timeout: timeout, Now: time.Now}, metrics: storemetrics.New(nil, time.Now)}
+	db := &DB{pool: NewPool(0), opts: Options{Timeout: timeout, Now: time.Now}, metrics: storemetrics.New(nil, time.Now)}
 	return db.call(ctx, "work", operation)
 }
 

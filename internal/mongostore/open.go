@@ -142,6 +142,8 @@ func setDefault[T comparable](option *T, value T) {
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	client   *mongo.Client
+	pool     *Pool
+	apart    []*mongo.Client // see Apart
 	database *mongo.Database
 	opts     Options
 	server   server
@@ -184,21 +186,48 @@ func Connect(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mongostore: %w", err)
 	}
-	watch := newWatch(opts.Logger)
-	o := clientOptions(opts).SetServerMonitor(watch.monitor())
-	if err := secure(o, opts); err != nil {
+	db := &DB{opts: opts, watch: newWatch(opts.Logger), metrics: storemetrics.New(opts.Metrics, opts.Now)}
+	if err := db.dial(db.watch.monitor()); err != nil {
 		return nil, fmt.Errorf("mongostore: connect: %w", err)
 	}
-	client, err := mongo.Connect(o)
-	if err != nil {
-		return nil, fmt.Errorf("mongostore: connect: %w", withoutSecrets(err, opts.URI))
-	}
-	db := &DB{client: client, opts: opts, watch: watch, hosts: o.Hosts, metrics: storemetrics.New(opts.Metrics, opts.Now)}
 	if db.server, err = db.greet(ctx); err != nil {
 		return nil, errors.Join(err, db.close(ctx))
 	}
 	db.open()
 	return db, nil
+}
+
+// dial makes a client. It connects when it is used.
+func (db *DB) dial(monitor *event.ServerMonitor) error {
+	o := clientOptions(db.opts).SetServerMonitor(monitor)
+	if err := secure(o, db.opts); err != nil {
+		return err
+	}
+	client, err := mongo.Connect(o)
+	if err != nil {
+		return withoutSecrets(err, db.opts.URI)
+	}
+	connections := uint64(defaultPool)
+	if o.MaxPoolSize != nil {
+		connections = *o.MaxPoolSize
+	}
+	db.client, db.hosts, db.pool = client, o.Hosts, NewPool(connections)
+	return nil
+}
+
+// defaultPool is how many connections the driver makes to a server if the connection string does not say it.
+const defaultPool = 100
+
+// Apart returns the same database over connections of its own. So calls for a part of the database that is away take no connection from others.
+// Close of the first one closes them, too.
+func (db *DB) Apart() (*DB, error) {
+	other := *db
+	if err := other.dial(nil); err != nil {
+		return nil, fmt.Errorf("mongostore: connect: %w", err)
+	}
+	db.apart = append(db.apart, other.client)
+	other.open()
+	return &other, nil
 }
 
 func clientOptions(opts Options) *options.ClientOptions {
@@ -278,10 +307,13 @@ func (db *DB) close(ctx context.Context) error {
 	db.watch.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	if err := db.client.Disconnect(ctx); err != nil && !errors.Is(err, mongo.ErrClientDisconnected) {
-		return fmt.Errorf("mongostore: close: %w", err)
+	var failed error
+	for _, client := range append(db.apart, db.client) {
+		if err := client.Disconnect(ctx); err != nil && !errors.Is(err, mongo.ErrClientDisconnected) {
+			failed = fmt.Errorf("mongostore: close: %w", err)
+		}
 	}
-	return nil
+	return failed
 }
 
 // Drop removes the database with everything in it. Only benchmarks call it, on a database of their own.
