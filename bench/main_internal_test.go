@@ -53,7 +53,7 @@ func TestCommands(t *testing.T) {
 	t.Parallel()
 	for args, figures := range map[string]map[string][]string{
 		"expire --inboxes 20 --messages 60 --probes 3 --max-age 2500ms --every 1s": {
-			"1200 messages":                     {"expired", "raw", "of raw", "oldest overdue", "allowed", "freed", "files before", "files after"},
+			"1200 messages":                     {"expired", "raw", "of raw", "oldest overdue", "allowed", "files before", "files after"},
 			"direct message, idle":              {"readable after p50", "readable after p99"},
 			"direct message, while they expire": {"readable after p50", "readable after p99"},
 		},

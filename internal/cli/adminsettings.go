@@ -58,14 +58,10 @@ func printEffect(w io.Writer, key string, change client.SettingChange, effect cl
 	switch {
 	case !effect.Changed:
 		return printf(w, "%s is %s already\n", key, change.Value)
-	case key != "dormant_after" && change.DryRun:
-		return printf(w, "%s would become %s\n", key, change.Value)
-	case key != "dormant_after":
-		return printf(w, "%s is %s now\n", key, change.Value)
 	case change.DryRun:
-		return printf(w, "%s would become %s: %s would change between active and dormant\n", key, change.Value, plural(effect.Users, "user", "users"))
+		return printf(w, "%s would become %s\n", key, change.Value)
 	default:
-		return printf(w, "%s is %s now: %s changed between active and dormant\n", key, change.Value, plural(effect.Users, "user", "users"))
+		return printf(w, "%s is %s now\n", key, change.Value)
 	}
 }
 

@@ -16,9 +16,8 @@ func newRetention(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retention",
 		Short: "Show how far messages in inboxes have expired",
-		Long: "Show up to where all messages have expired for all users, by how much the oldest one may be overdue, how many\n" +
-			"expire in a second, and how many bytes were freed. 'fanmail admin settings retention.max_age' sets when messages\n" +
-			"expire.",
+		Long: "Show up to where all messages have expired for all users, and by how much the oldest one may be overdue.\n" +
+			"'fanmail admin settings retention.max_age' sets when messages expire.",
 		Args: program.Exactly(),
 	}
 	out := newOutput(p, cmd, "print the status as JSON")
@@ -29,15 +28,10 @@ func newRetention(p program.Process) *cobra.Command {
 		}
 		return out.print(status, func(w io.Writer) error {
 			if status.LowWater == nil {
-				err = printf(w, "no round through all users has shown yet that their messages expire\n")
-			} else {
-				err = printf(w, "everything has expired up to %s (%s), and the oldest message is overdue by at most %s\n",
-					status.LowWater.Time().UTC().Format(time.RFC3339), status.LowWater, *status.OldestOverdue)
+				return printf(w, "no round through all users has shown yet that their messages expire\n")
 			}
-			if err != nil {
-				return err
-			}
-			return printf(w, "%.1f messages a second expire, and %d bytes were freed\n", status.Rate, status.BytesFreed)
+			return printf(w, "everything has expired up to %s (%s), and the oldest message is overdue by at most %s\n",
+				status.LowWater.Time().UTC().Format(time.RFC3339), status.LowWater, *status.OldestOverdue)
 		})
 	})
 }

@@ -12,7 +12,7 @@ func (s *server) retention(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	result := client.RetentionStatus{Rate: status.Rate, BytesFreed: status.Freed}
+	var result client.RetentionStatus
 	if status.Walked {
 		lowWater, overdue := status.LowWater, status.Overdue.String()
 		lowWater[6], lowWater[8] = 0x7f, 0xbf // the greatest UUID of version 7 that is not above: clients take no other

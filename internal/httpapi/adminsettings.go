@@ -24,14 +24,14 @@ func (s *server) changeSetting(w *response, r *http.Request) error {
 		return err
 	}
 	key := r.PathValue("key")
-	effect, err := s.Settings.Change(r.Context(), key, body.Value, body.DryRun, body.Confirm)
+	changed, err := s.Settings.Change(r.Context(), key, body.Value, body.DryRun, body.Confirm)
 	if err != nil {
 		return err
 	}
-	if effect.Changed && !body.DryRun {
+	if changed && !body.DryRun {
 		s.line(w, s.opts.Logger.Info()).Str("key", key).Str("value", body.Value).Msg("a setting was changed")
 	}
-	return writeJSON(w, http.StatusOK, client.ContentJSON, client.SettingEffect{Changed: effect.Changed})
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.SettingEffect{Changed: changed})
 }
 
 func (s *server) processes(w *response, r *http.Request) error {

@@ -178,7 +178,7 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, db.Retention().Replace(ctx, retention.Round{}, retention.Round{
 		Began: at, Partition: 3, After: "zoë", Token: "host-1", Until: at.Add(time.Minute),
 		Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4),
-		Proven: 5, Expired: 6, Rate: 0.5, Freed: 8,
+		Proven: 5,
 	}))
 	requireGolden(t, "walk.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "walk"}}))
 	require.NoError(t, db.Sweep().Replace(ctx, retention.Round{}, retention.Round{Began: at, Token: "host-2", Until: at.Add(time.Minute)}))

@@ -42,9 +42,6 @@ type roundRecord struct {
 	Next      *bson.Binary   `bson:"next,omitempty"`
 	LowWater  *bson.Binary   `bson:"low_water,omitempty"`
 	Proven    int64          `bson:"proven,omitempty"`
-	Expired   int64          `bson:"expired,omitempty"`
-	Rate      float64        `bson:"rate,omitempty"`
-	Freed     int64          `bson:"freed,omitempty"`
 }
 
 // marks returns the ids of a round with the fields that hold them.
@@ -69,8 +66,7 @@ func (s *Retention) Load(ctx context.Context) (retention.Round, error) {
 	}
 	round := retention.Round{
 		Revision: found.Revision, Began: timeOf(found.Began), Ended: found.Ended, Partition: int(found.Partition), After: found.After,
-		Token: found.Token, Number: found.Number, Missed: found.Missed, Proven: found.Proven, Expired: found.Expired, Rate: found.Rate,
-		Freed: found.Freed,
+		Token: found.Token, Number: found.Number, Missed: found.Missed, Proven: found.Proven,
 	}
 	for stored, id := range found.marks(&round) {
 		if *stored == nil {
@@ -91,7 +87,7 @@ func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error
 	document := roundRecord{
 		ID: s.id, Version: version, Revision: from.Revision + 1, Began: date(to.Began), Ended: to.Ended,
 		Partition: int32(to.Partition), After: to.After, Token: to.Token, //nolint:gosec // there are at most 256 partitions
-		Number: to.Number, Missed: to.Missed, Proven: to.Proven, Expired: to.Expired, Rate: to.Rate, Freed: to.Freed,
+		Number: to.Number, Missed: to.Missed, Proven: to.Proven,
 	}
 	for stored, id := range document.marks(&to) {
 		if !id.IsZero() {

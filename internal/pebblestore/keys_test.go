@@ -65,7 +65,7 @@ func TestRecordsAreGolden(t *testing.T) {
 	requireGolden(t, "testdata/keys-1-walk.golden", []pebblestore.Record{pebblestore.RoundRecord(retention.Round{
 		Revision: 7, Began: at, Partition: 3, After: "名前", Token: "host-1", Until: at.Add(time.Minute),
 		Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4),
-		Proven: 5, Expired: 6, Rate: 0.5, Freed: 8,
+		Proven: 5,
 	})})
 	state.Purged, state.Oldest = messagetest.ID(4), 1
 	requireGolden(t, "testdata/keys-1-purged.golden", []pebblestore.Record{{Name: "user with a purge point", Value: pebblestore.EncodeState(state)}})

@@ -35,16 +35,12 @@ type roundRecord struct {
 	Next      message.ID     `cbor:"12,keyasint,omitzero"`
 	LowWater  message.ID     `cbor:"13,keyasint,omitzero"`
 	Proven    int64          `cbor:"14,keyasint,omitempty"`
-	Expired   int64          `cbor:"15,keyasint,omitempty"`
-	Rate      float64        `cbor:"16,keyasint,omitempty"`
-	Freed     int64          `cbor:"17,keyasint,omitempty"`
 }
 
 func roundRecordOf(r retention.Round, revision int64) roundRecord {
 	encoded := roundRecord{
 		Revision: revision, Began: r.Began.UnixMilli(), Ended: r.Ended, Partition: r.Partition, After: r.After, Token: r.Token,
 		Number: r.Number, Target: r.Target, Missed: r.Missed, Clear: r.Clear, Next: r.Next, LowWater: r.LowWater, Proven: r.Proven,
-		Expired: r.Expired, Rate: r.Rate, Freed: r.Freed,
 	}
 	if !r.Until.IsZero() {
 		encoded.Until = r.Until.UnixMilli()
@@ -56,7 +52,6 @@ func (r roundRecord) round() retention.Round {
 	round := retention.Round{
 		Revision: r.Revision, Began: fromMillis(r.Began), Ended: r.Ended, Partition: r.Partition, After: r.After, Token: r.Token,
 		Number: r.Number, Target: r.Target, Missed: r.Missed, Clear: r.Clear, Next: r.Next, LowWater: r.LowWater, Proven: r.Proven,
-		Expired: r.Expired, Rate: r.Rate, Freed: r.Freed,
 	}
 	if r.Until != 0 {
 		round.Until = fromMillis(r.Until)

@@ -26,7 +26,6 @@ func (w *Walker) Empty(ctx context.Context, state userstate.State) error {
 		w.metrics.buckets.Add(float64(freed.Buckets))
 		w.metrics.entries.Add(float64(freed.Entries))
 		w.metrics.bytes.Add(float64(freed.Bytes))
-		w.freed.Add(freed.Bytes)
 		if err := wait(ctx, w.emptying, freed.Buckets); err != nil {
 			return err
 		}

@@ -14,9 +14,6 @@ func (w *Walker) SetKeep(keep func(context.Context, userstate.State, message.ID)
 	w.keepUser = keep
 }
 
-// SetFreed sets how many bytes this process has freed.
-func (w *Walker) SetFreed(bytes int64) { w.freed.Store(bytes) }
-
 // Due says that a round has ended.
 func (w *Walker) Due(r Round) { w.due(r) }
 

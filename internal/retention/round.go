@@ -39,13 +39,6 @@ type Round struct {
 	// LowWater is the low-water mark: a round has found that no user has anything up to there. Proven is the number of that round.
 	LowWater message.ID
 	Proven   int64
-
-	// Expired counts the messages that have expired in this round.
-	Expired int64
-	// Rate is how many messages expired in a second of the last round.
-	Rate float64
-	// Freed is how many bytes all processes have freed that have walked since, before compression.
-	Freed int64
 }
 
 // Store holds the Round. It is safe for concurrent use.
@@ -118,7 +111,7 @@ func (r Round) taken(token string, now time.Time, rules userstate.Rules, keep us
 	if r.Ended || r.Revision == 0 {
 		r = Round{
 			Revision: r.Revision, Began: now.UTC().Truncate(time.Millisecond), Number: r.Number + 1, Clear: rules.Settled(now), Next: r.Next,
-			LowWater: r.LowWater, Proven: r.Proven, Rate: r.Rate, Freed: r.Freed,
+			LowWater: r.LowWater, Proven: r.Proven,
 		}
 		switch {
 		case keep.MaxAge > 0:
@@ -153,7 +146,6 @@ func (r Round) at(partition int, after message.UserID) Round {
 
 // with returns the round after it has come to a user.
 func (r Round) with(kept Kept) Round {
-	r.Expired += kept.Expired
 	r.Missed = r.Missed || kept.Clear.Less(r.Target)
 	if kept.Clear.Less(r.Clear) {
 		r.Clear = kept.Clear
@@ -162,13 +154,10 @@ func (r Round) with(kept Kept) Round {
 }
 
 // ended returns the round after its last user. It raises the low-water mark to the target, or proves it again, unless it has missed it.
-func (r Round) ended(now time.Time) Round {
+func (r Round) ended() Round {
 	next := Round{
 		Revision: r.Revision, Began: r.Began, Ended: true, Number: r.Number, Target: r.Target, Next: r.Clear,
-		LowWater: r.LowWater, Proven: r.Proven, Rate: float64(r.Expired), Freed: r.Freed,
-	}
-	if took := now.Sub(r.Began).Seconds(); took > 1 {
-		next.Rate /= took
+		LowWater: r.LowWater, Proven: r.Proven,
 	}
 	if !r.Missed && !r.Target.Less(r.LowWater) {
 		next.LowWater, next.Proven = r.Target, r.Number

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -92,7 +91,6 @@ type Walker struct {
 	ended, endedEdges      chan Round                                                                        // each holds at most one
 	edges                  edgeWalk
 	logged                 *lru.Cache[message.ID, struct{}] // the damaged plans that were logged
-	freed, counted         atomic.Int64                     // bytes that this process has freed, and of them those that the record counts
 }
 
 // New returns a Walker. It asks for what is in gaps by the feeds of the rehydrator, which need not run.
@@ -175,7 +173,7 @@ func (w *Walker) Walk(intake, processing context.Context) (err error) {
 
 // end ends a round that has come to its last user.
 func (w *Walker) end(processing context.Context, r Round) error {
-	ended, taken, err := w.record(processing, r, r.ended(w.opts.Now()))
+	ended, taken, err := w.record(processing, r, r.ended())
 	if err != nil || !taken {
 		return err
 	}
@@ -259,8 +257,6 @@ func (w *Walker) keep(ctx context.Context, user userstate.Looked, target message
 
 // record replaces the record. It returns the round as it is stored now, and whether it is this process's.
 func (w *Walker) record(ctx context.Context, from, to Round) (Round, bool, error) {
-	freed := w.freed.Load() - w.counted.Load()
-	to.Freed += freed
 	switch err := w.stores.Rounds.Replace(ctx, from, to); {
 	case errors.Is(err, ErrChanged):
 		return from, false, nil // another process walks, or a reply was lost and the lease has to end
@@ -268,6 +264,5 @@ func (w *Walker) record(ctx context.Context, from, to Round) (Round, bool, error
 		return from, false, err
 	}
 	to.Revision = from.Revision + 1
-	w.counted.Add(freed)
 	return to, true, nil
 }

@@ -301,7 +301,7 @@ func TestLowWaterByAge(t *testing.T) {
 		proven bool
 	}{
 		"nothing is left": {proven: true, clear: func(_ *world, _ message.UserID, target message.ID) retention.Kept {
-			return retention.Kept{Clear: target, Expired: 2}
+			return retention.Kept{Clear: target}
 		}},
 		"something is left of one": {clear: func(_ *world, user message.UserID, target message.ID) retention.Kept {
 			if user == "user-300" {
@@ -332,7 +332,7 @@ func TestLowWaterByAge(t *testing.T) {
 			}
 			require.Equal(t, want, w.store.round.LowWater)
 			require.EqualValues(t, 1, w.store.round.Proven)
-			require.Equal(t, retention.Status{Walked: true, LowWater: want, Overdue: time.Millisecond, Rate: 2 * walkers}, status)
+			require.Equal(t, retention.Status{Walked: true, LowWater: want, Overdue: time.Millisecond}, status)
 			w.clock = w.clock.Add(time.Minute)
 			status, err = walker.Status(t.Context())
 			require.NoError(t, err)
@@ -414,7 +414,7 @@ func TestMissedTargetSurvivesATakeover(t *testing.T) {
 			stop()
 		}
 		if len(w.kept) == 1 {
-			return retention.Kept{Clear: lastOf(target.Time()), Expired: 5}
+			return retention.Kept{Clear: lastOf(target.Time())}
 		}
 		return retention.Kept{Clear: target}
 	}
@@ -424,7 +424,6 @@ func TestMissedTargetSurvivesATakeover(t *testing.T) {
 	w.requireKept(t, 1)
 	require.True(t, w.store.round.Ended)
 	require.Zero(t, w.store.round.LowWater)
-	require.InDelta(t, 5, w.store.round.Rate, 1e-9)
 }
 
 // Several users are kept at a time. The round continues with the first one that failed.
@@ -460,27 +459,4 @@ func TestUsersAreKeptTogether(t *testing.T) {
 	require.NoError(t, w.walk(t, walker))
 	require.Len(t, w.kept, walkers)
 	require.True(t, w.store.round.Ended)
-}
-
-// The record counts what each process has freed, once.
-func TestRoundCountsWhatWasFreed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	freed := int64(100)
-	walker := w.walker("first")
-	for range 2 {
-		walker.SetFreed(freed)
-		require.NoError(t, w.walk(t, walker))
-		require.Equal(t, freed, w.store.round.Freed)
-		w.clock = w.clock.Add(every)
-		freed += 10
-		walker.SetFreed(freed)
-		status, err := walker.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, freed, status.Freed)
-	}
-	other := w.walker("second")
-	other.SetFreed(1000)
-	require.NoError(t, w.walk(t, other))
-	require.EqualValues(t, 110+1000, w.store.round.Freed)
 }

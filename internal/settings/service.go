@@ -38,12 +38,6 @@ type Entry struct {
 	Since      time.Time
 }
 
-// Effect is what a change does.
-type Effect struct {
-	// Changed reports whether the value is another one than the recorded one.
-	Changed bool
-}
-
 // ServiceOptions configures a Service. Now is required.
 type ServiceOptions struct {
 	Now func() time.Time
@@ -79,7 +73,7 @@ func (s *Service) Processes(ctx context.Context) ([]Process, error) {
 	return s.current.store.Processes(ctx)
 }
 
-// Change records a value, and reports what that does. With dryRun it only reports. It returns
+// Change records a value, and reports whether it is another one than the recorded one. With dryRun it only reports. It returns
 //
 //   - an *UnconfirmedError if messages expire or are removed that were kept before, and the caller has not confirmed that,
 //   - a *message.InvalidError for an unknown key or a value that is not allowed, and
@@ -87,63 +81,58 @@ func (s *Service) Processes(ctx context.Context) ([]Process, error) {
 //
 // This process uses the value when Change returns, all others within 5 s. Change is idempotent. No change makes a user active or
 // dormant, because horizons are stored where settings are recorded.
-func (s *Service) Change(ctx context.Context, key, value string, dryRun, confirmed bool) (Effect, error) {
-	changed := false
-	for {
-		effect, err := s.change(ctx, key, value, dryRun, confirmed)
-		if errors.Is(err, ErrChanged) { // another process has changed the record, or this one has, and the answer was lost
-			changed = true
-			continue
+func (s *Service) Change(ctx context.Context, key, value string, dryRun, confirmed bool) (changed bool, err error) {
+	for again := false; ; again = true {
+		changed, err = s.change(ctx, key, value, dryRun, confirmed)
+		if !errors.Is(err, ErrChanged) { // another process has changed the record, or this one has, and the answer was lost
+			return err == nil && (changed || again), err
 		}
-		effect.Changed = effect.Changed || changed && err == nil
-		return effect, err
 	}
 }
 
-func (s *Service) change(ctx context.Context, key, value string, dryRun, confirmed bool) (Effect, error) {
+func (s *Service) change(ctx context.Context, key, value string, dryRun, confirmed bool) (changed bool, err error) {
 	running, err := s.running(ctx)
 	if err != nil {
-		return Effect{}, err
+		return false, err
 	}
 	record, err := s.current.store.Load(ctx)
 	if err != nil {
-		return Effect{}, err
+		return false, err
 	}
 	texts := record.texts()
 	before, err := s.current.opts.Parse(texts)
 	if err != nil {
-		return Effect{}, err
+		return false, err
 	}
 	texts[key] = value
 	values, err := s.current.opts.Parse(texts)
 	if err != nil {
-		return Effect{}, err
+		return false, err
 	}
-	effect := Effect{Changed: record.Settings[key].Value != values.Texts[key]}
-	if !effect.Changed {
-		return effect, s.current.adopt(record)
+	if record.Settings[key].Value == values.Texts[key] {
+		return false, s.current.adopt(record)
 	}
 	for _, p := range running {
 		if misfit, ok := errors.AsType[*UnfitError](unfit(p, values)); ok && misfit.Need.Key == key {
-			return Effect{}, &MisfitError{*misfit}
+			return false, &MisfitError{*misfit}
 		}
 	}
 	if what := removes(before, values); !dryRun && !confirmed && what != "" {
-		return Effect{}, &UnconfirmedError{Reason: fmt.Sprintf("with %s %s, %s permanently: confirm that (--yes)", key, values.Texts[key], what)}
+		return false, &UnconfirmedError{Reason: fmt.Sprintf("with %s %s, %s permanently: confirm that (--yes)", key, values.Texts[key], what)}
 	}
 	if !dryRun {
-		changed := record.with(map[string]string{key: values.Texts[key]}, s.opts.Now())
+		next := record.with(map[string]string{key: values.Texts[key]}, s.opts.Now())
 		if values.KeyTTL < before.KeyTTL {
-			changed.keysUntil(s.opts.Now(), before.KeyTTL+before.Rules.ClockTolerance)
+			next.keysUntil(s.opts.Now(), before.KeyTTL+before.Rules.ClockTolerance)
 		}
-		if err := s.current.store.Replace(ctx, record, changed); err != nil {
-			return Effect{}, err
+		if err := s.current.store.Replace(ctx, record, next); err != nil {
+			return false, err
 		}
 		if err := s.current.Load(ctx); err != nil {
-			return Effect{}, err
+			return false, err
 		}
 	}
-	return effect, nil
+	return true, nil
 }
 
 // removes says what a change removes that was kept before, or returns "".

@@ -14,10 +14,6 @@ type RetentionStatus struct {
 	// LowWater is the low-water mark: every message with an id up to there has expired for every user. It is nil if messages of all users do
 	// not expire, or no round through all users has ended since.
 	LowWater *message.ID `json:"low_water"`
-	// Rate is how many messages expire in a second.
-	Rate float64 `json:"rate"`
-	// BytesFreed is how many bytes of the store were freed, before compression.
-	BytesFreed int64 `json:"bytes_freed"`
 }
 
 // RetentionStatus tells how far messages have expired. The server must have the role rehydrator.

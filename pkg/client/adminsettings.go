@@ -38,11 +38,6 @@ type SettingChange struct {
 type SettingEffect struct {
 	// Changed is false if the value equals the recorded one.
 	Changed bool `json:"changed"`
-	// Users is the number of users whom the change makes active or dormant: 0, because it affects later views only.
-	Users int64 `json:"users"`
-	// Entries and Bytes count the entries that the change removes.
-	Entries int64 `json:"entries"`
-	Bytes   int64 `json:"bytes"`
 }
 
 // Process is a process on a store.
