@@ -59,17 +59,12 @@ func (w *Walker) concludeSome(ctx context.Context, page []progress.Found, still 
 	if len(candidates) == 0 {
 		return 0, nil
 	}
-	// The round is read after the plans: a round that begins later begins after these scans had ended.
-	round, err := w.stores.Rounds.Load(ctx)
-	if err != nil {
-		return 0, err
-	}
 	endings, err := w.stores.Messages.Endings(ctx, refs)
 	if err != nil {
 		return 0, fmt.Errorf("endings: %w", err)
 	}
 	var over []message.ID
-	var concluded []message.Ending
+	var done []message.Ref
 	for i, plan := range candidates {
 		switch known := endings[i]; {
 		case known.Err != nil:
@@ -77,25 +72,21 @@ func (w *Walker) concludeSome(ctx context.Context, page []progress.Found, still 
 		case known.Over():
 			over = append(over, plan.ID)
 		case plan.Done():
-			ending := plan.Outcome()
-			ending.Ref, ending.Closed = known.Ref, round.Number
-			over, concluded = append(over, plan.ID), append(concluded, ending)
+			done = append(done, known.Ref)
 		}
 	}
-	if len(over) == 0 {
-		return 0, nil
-	}
-	if err := wait(ctx, w.removals, len(over)); err != nil {
+	if err := wait(ctx, w.removals, len(over)+len(done)); err != nil {
 		return 0, err
 	}
-	// In this order: after a crash in between, the message has its counts and the plan is removed later.
-	if err := w.stores.Messages.Conclude(ctx, concluded); err != nil {
-		return 0, fmt.Errorf("conclude messages: %w", err)
+	ender := progress.Ender{Messages: w.stores.Messages, Plans: w.stores.Progress, Round: Number(w.stores.Rounds)}
+	ended, err := ender.EndPlanned(ctx, done)
+	if err != nil {
+		return 0, err
 	}
 	if err := w.stores.Progress.Remove(ctx, over); err != nil {
-		return 0, fmt.Errorf("remove plans: %w", err)
+		return len(ended), fmt.Errorf("remove plans: %w", err)
 	}
-	return len(over), nil
+	return len(ended) + len(over), nil
 }
 
 // skip leaves a damaged plan or message as it is. It logs each once.

@@ -2,6 +2,7 @@ package mutation_test
 
 const (
 	concluderGo = "internal/retention/conclude.go"
+	enderGo     = "internal/progress/ender.go"
 	routerGo    = "internal/fanout/router.go"
 	directGo    = "internal/fanout/direct.go"
 	resumeGo    = "internal/fanout/resume.go"
@@ -12,12 +13,12 @@ const (
 // fanningOut are the shortcuts of scans, their records and their counts.
 func fanningOut() []mutation {
 	const (
-		conclude = `	if err := w.stores.Messages.Conclude(ctx, concluded); err != nil {
-		return 0, fmt.Errorf("conclude messages: %w", err)
+		conclude = `	if err := e.End(ctx, endings); err != nil || len(endings) == 0 {
+		return nil, err
 	}
 `
-		remove = `	if err := w.stores.Progress.Remove(ctx, over); err != nil {
-		return 0, fmt.Errorf("remove plans: %w", err)
+		remove = `	if err := e.Plans.Remove(ctx, over); err != nil {
+		return nil, fmt.Errorf("remove the plans of %d messages: %w", len(over), err)
 	}
 `
 	)
@@ -95,12 +96,12 @@ func fanningOut() []mutation {
 		},
 		{
 			name: "a plan that is removed before its counts move", trap: "after a crash the counts are lost, and the message is fanned out again",
-			edits: []edit{{concluderGo, conclude + remove, remove + conclude}},
+			edits: []edit{{enderGo, conclude + remove, remove + conclude}},
 			pkg:   retains, run: "^TestConcludeSurvivesACrash$",
 		},
 		{
 			name: "counts that move before they are final", trap: "recipients miss the message",
-			edits: []edit{{concluderGo, "case plan.Done():", "default:"}},
+			edits: []edit{{concluderGo, "case plan.Done():", "default:"}, {enderGo, "planned[i] && fanouts[i].Done()", "planned[i]"}},
 			pkg:   retains, run: "^TestConcludeEndsWhatIsOver$",
 		},
 		{
