@@ -43,15 +43,6 @@ func (r Recorded) Texts() map[string]string {
 	return texts
 }
 
-// Numbers returns the settings by key: durations in nanoseconds, sizes in bytes.
-func (r Recorded) Numbers() map[string]int64 {
-	numbers := make(map[string]int64)
-	for _, f := range appendFields(nil, "", reflect.ValueOf(&r).Elem()) {
-		numbers[f.key] = f.value.Int()
-	}
-	return numbers
-}
-
 // With returns the settings with the given ones changed. An error lists everything that is wrong, as that of Config.Validate does.
 func (r Recorded) With(texts map[string]string) (Recorded, error) {
 	all := appendFields(nil, "", reflect.ValueOf(&r).Elem())
@@ -102,25 +93,4 @@ func (r Recorded) times(v *validator) {
 	within(v, "publish_slack", r.PublishSlack, time.Millisecond, day)
 	v.require("idempotency.ttl", r.KeyTTL >= r.PublishSlack,
 		"is %s: it must be at least publish_slack, which is %s", duration.Text(r.KeyTTL), duration.Text(r.PublishSlack))
-}
-
-// Need is the least value of a recorded setting that fits keys of a process.
-type Need struct {
-	// Key is the recorded setting. Keys are the keys of the process, such as "mongodb.timeout", with their values.
-	Key, Keys string
-	// Number is the least value, as in Recorded.Numbers; Text is how it is written.
-	Number int64
-	Text   string
-}
-
-// Needs returns what the keys of this process need of the recorded settings.
-func (c Config) Needs() []Need {
-	if c.Store != StoreMongoDB {
-		return nil
-	}
-	tolerance := 4 * c.MongoDB.Timeout
-	return []Need{{
-		Key: "clock_tolerance", Keys: "mongodb.timeout " + duration.Text(c.MongoDB.Timeout),
-		Number: int64(tolerance), Text: duration.Text(tolerance),
-	}}
 }

@@ -24,8 +24,8 @@ func (a *App) configured() (*settings.Current, error) {
 		// A restarted process gets a new name, because it may be of another release.
 		Name: host + "-" + strings.ToLower(rand.Text()[:8]), Role: a.roles(),
 	}
-	for _, need := range a.config.Needs() {
-		process.Needs = append(process.Needs, settings.Need(need))
+	if a.config.Store == config.StoreMongoDB {
+		process.Timeout = a.config.MongoDB.Timeout
 	}
 	return settings.New(settings.Options{
 		Configured: proposed.Texts(), Process: process, Logger: a.opts.Logger,
@@ -40,7 +40,7 @@ func parseSettings(proposed config.Recorded, changed map[string]string) (setting
 	}
 	return settings.Values{
 		Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
-		KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
+		KeyTTL: r.KeyTTL, Texts: r.Texts(),
 		Retention: userstate.Retention{MaxAge: r.MaxAge, Newest: int64(r.Newest)}, Canonical: r.Canonical,
 	}, err
 }

@@ -34,7 +34,7 @@ func recordedIn(t *testing.T, store recorded.Store, w *world) (*recorded.Current
 			}
 			return recorded.Values{
 				Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
-				KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
+				KeyTTL: r.KeyTTL, Texts: r.Texts(),
 				Retention: userstate.Retention{MaxAge: r.MaxAge, Newest: int64(r.Newest)}, Canonical: r.Canonical,
 			}, err
 		},

@@ -63,17 +63,10 @@ func declarationRecords(r settings.Record) []declarationRecord {
 }
 
 type processRecord struct {
-	ID    string        `bson:"_id"`
-	Role  string        `bson:"role"`
-	Needs []needRecord  `bson:"needs"`
-	Seen  bson.DateTime `bson:"seen"`
-}
-
-type needRecord struct {
-	Key    string `bson:"key"`
-	Keys   string `bson:"keys"`
-	Number int64  `bson:"number"`
-	Text   string `bson:"text"`
+	ID      string        `bson:"_id"`
+	Role    string        `bson:"role"`
+	Timeout int64         `bson:"timeout"` // nanoseconds
+	Seen    bson.DateTime `bson:"seen"`
 }
 
 // Load implements settings.Store.
@@ -134,14 +127,8 @@ func (s *Settings) Replace(ctx context.Context, from, to settings.Record) error 
 
 // Report implements settings.Store.
 func (s *Settings) Report(ctx context.Context, p settings.Process) (time.Time, error) {
-	needs := make([]needRecord, len(p.Needs))
-	for i, n := range p.Needs {
-		needs[i] = needRecord(n)
-	}
 	update := bson.D{
-		{Key: "$set", Value: bson.D{
-			{Key: "role", Value: p.Role}, {Key: "needs", Value: needs},
-		}},
+		{Key: "$set", Value: bson.D{{Key: "role", Value: p.Role}, {Key: "timeout", Value: int64(p.Timeout)}}},
 		{Key: "$currentDate", Value: bson.D{{Key: fieldSeen, Value: true}}},
 	}
 	var reported processRecord
@@ -180,9 +167,8 @@ func (s *Settings) Processes(ctx context.Context) ([]settings.Process, error) {
 	}
 	all := make([]settings.Process, len(found))
 	for i, r := range found {
-		all[i] = settings.Process{Name: strings.TrimPrefix(r.ID, processPrefix), Role: r.Role, Seen: timeOf(r.Seen)}
-		for _, n := range r.Needs {
-			all[i].Needs = append(all[i].Needs, settings.Need(n))
+		all[i] = settings.Process{
+			Name: strings.TrimPrefix(r.ID, processPrefix), Role: r.Role, Timeout: time.Duration(r.Timeout), Seen: timeOf(r.Seen),
 		}
 	}
 	return all, nil

@@ -124,7 +124,7 @@ func (s *Settings) Report(ctx context.Context, p settings.Process) (_ time.Time,
 	defer call.end(ctx, &err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.Seen, p.Needs = s.db.now().UTC().Truncate(time.Millisecond), slices.Clone(p.Needs)
+	p.Seen = s.db.now().UTC().Truncate(time.Millisecond)
 	s.processes[p.Name] = p
 	maps.DeleteFunc(s.processes, func(_ string, other settings.Process) bool { return p.Seen.Sub(other.Seen) > settings.Forget })
 	return p.Seen, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -29,9 +30,8 @@ type Values struct {
 	// Retention says what expires, and Canonical for how long messages are kept at least.
 	Retention userstate.Retention
 	Canonical time.Duration
-	// Texts are the settings as they are written, and Numbers their values in nanoseconds or bytes, by key.
-	Texts   map[string]string
-	Numbers map[string]int64
+	// Texts are the settings as they are written, by key.
+	Texts map[string]string
 }
 
 // Options configures a Current. Configured, Parse and Process.Name are required.
@@ -68,8 +68,8 @@ func New(opts Options) (*Current, error) {
 	return &Current{opts: opts, values: values, logged: make(map[string]string)}, nil
 }
 
-// Open reports the process and reads the record, before the process uses the store for anything else. It returns a *UnfitError if a
-// key of the process does not fit the record. It can be called again after an error.
+// Open reports the process and reads the record, before the process uses the store for anything else. It returns an *UnfitError if the
+// process does not fit the record. It can be called again after an error.
 func (c *Current) Open(ctx context.Context, store Store) error {
 	c.store = store
 	if _, err := store.Report(ctx, c.opts.Process); err != nil {
@@ -84,25 +84,23 @@ func (c *Current) Open(ctx context.Context, store Store) error {
 	return unfit(c.opts.Process, c.values)
 }
 
-// UnfitError says that a key of a process does not fit a setting.
+// UnfitError says that mongodb.timeout of a process does not fit clock_tolerance.
 type UnfitError struct {
-	Process Process
-	Need    Need
-	Value   string
+	Process  Process
+	Recorded time.Duration
 }
 
 // Error names both values and the command.
 func (e *UnfitError) Error() string {
-	return fmt.Sprintf("%s is recorded as %s, and %s of this process needs at least %s: lower that, or run fanmail admin settings %s %s",
-		e.Need.Key, e.Value, e.Need.Keys, e.Need.Text, e.Need.Key, e.Need.Text)
+	timeout, least := duration.Text(e.Process.Timeout), duration.Text(e.Process.tolerance())
+	return fmt.Sprintf("clock_tolerance is recorded as %s, and mongodb.timeout %s of this process needs at least %s: lower that, or run fanmail admin settings clock_tolerance %s",
+		duration.Text(e.Recorded), timeout, least, least)
 }
 
-// unfit returns an *UnfitError if a process needs more than the values, or nil.
+// unfit returns an *UnfitError if a process does not fit the values, or nil.
 func unfit(p Process, v Values) error {
-	for _, need := range p.Needs {
-		if number, known := v.Numbers[need.Key]; known && number < need.Number {
-			return &UnfitError{Process: p, Need: need, Value: v.Texts[need.Key]}
-		}
+	if v.Rules.ClockTolerance < p.tolerance() {
+		return &UnfitError{Process: p, Recorded: v.Rules.ClockTolerance}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
@@ -21,12 +22,12 @@ type UnconfirmedError struct{ Reason string }
 func (e *UnconfirmedError) Error() string { return e.Reason }
 
 // MisfitError says that a process which runs does not fit a change.
-type MisfitError struct{ UnfitError }
+type MisfitError struct{ Process Process }
 
-// Error names the process and its keys.
+// Error names the process and its timeout.
 func (e *MisfitError) Error() string {
-	return fmt.Sprintf("%s of the process %s (%s) needs %s of at least %s: restart it with a lower value, or repeat this a minute after it has stopped",
-		e.Need.Keys, e.Process.Name, e.Process.Role, e.Need.Key, e.Need.Text)
+	return fmt.Sprintf("mongodb.timeout %s of the process %s (%s) needs clock_tolerance of at least %s: restart it with a lower value, or repeat this a minute after it has stopped",
+		duration.Text(e.Process.Timeout), e.Process.Name, e.Process.Role, duration.Text(e.Process.tolerance()))
 }
 
 // Entry is one setting in a list.
@@ -77,7 +78,7 @@ func (s *Service) Processes(ctx context.Context) ([]Process, error) {
 //
 //   - an *UnconfirmedError if messages expire or are removed that were kept before, and the caller has not confirmed that,
 //   - a *message.InvalidError for an unknown key or a value that is not allowed, and
-//   - a *MisfitError if a key of a process that was seen within a minute does not fit the value.
+//   - a *MisfitError if a process that was seen within a minute does not fit the value.
 //
 // This process uses the value when Change returns, all others within 5 s. Change is idempotent. No change makes a user active or
 // dormant, because horizons are stored where settings are recorded.
@@ -113,8 +114,8 @@ func (s *Service) change(ctx context.Context, key, value string, dryRun, confirm
 		return false, s.current.adopt(record)
 	}
 	for _, p := range running {
-		if misfit, ok := errors.AsType[*UnfitError](unfit(p, values)); ok && misfit.Need.Key == key {
-			return false, &MisfitError{*misfit}
+		if key == toleranceKey && unfit(p, values) != nil {
+			return false, &MisfitError{Process: p}
 		}
 	}
 	if what := removes(before, values); !dryRun && !confirmed && what != "" {

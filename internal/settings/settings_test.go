@@ -88,13 +88,13 @@ func (w *world) newProcess(t *testing.T, name string, change func(*config.Config
 			}
 			return settings.Values{
 				Rules:  userstate.Rules{DormantAfter: r.DormantAfter, ClockTolerance: r.ClockTolerance, PublishSlack: r.PublishSlack},
-				KeyTTL: r.KeyTTL, Texts: r.Texts(), Numbers: r.Numbers(),
+				KeyTTL: r.KeyTTL, Texts: r.Texts(),
 				Retention: userstate.Retention{MaxAge: r.MaxAge, Newest: int64(r.Newest)}, Canonical: r.Canonical,
 			}, err
 		},
 	}
-	for _, need := range cfg.Needs() {
-		options.Process.Needs = append(options.Process.Needs, settings.Need(need))
+	if cfg.Store == config.StoreMongoDB {
+		options.Process.Timeout = cfg.MongoDB.Timeout
 	}
 	var err error
 	p.Current, err = settings.New(options)

@@ -17,7 +17,10 @@ const (
 	CanonicalKey = "retention.canonical"
 )
 
-const keyTTLKey = "idempotency.ttl"
+const (
+	keyTTLKey    = "idempotency.ttl"
+	toleranceKey = "clock_tolerance"
+)
 
 // ErrChanged says that the record is another one than the caller read.
 var ErrChanged = errors.New("the recorded settings have changed")
@@ -78,20 +81,14 @@ func (r Record) keysUntil(last time.Time, spare time.Duration) {
 type Process struct {
 	// Name tells the process from all others. Role has its roles, joined by "+".
 	Name, Role string
-	// Needs are the least values of settings that fit the keys of the process.
-	Needs []Need
+	// Timeout is mongodb.timeout, or 0 with another store. clock_tolerance has to be at least four times as long.
+	Timeout time.Duration
 	// Seen is when the process reported itself, by the store's clock.
 	Seen time.Time
 }
 
-// Need is the least value of a setting that fits keys of a process.
-type Need struct {
-	// Key is the setting. Keys are the keys of the process with their values, such as "mongodb.timeout 10s".
-	Key, Keys string
-	// Number is the least value: nanoseconds or bytes. Text is how it is written.
-	Number int64
-	Text   string
-}
+// tolerance returns the least clock_tolerance that fits the process.
+func (p Process) tolerance() time.Duration { return 4 * p.Timeout }
 
 // Forget is the age at which a store forgets a process.
 const Forget = 24 * time.Hour

@@ -125,10 +125,7 @@ func (s settingsSuite) processes(t *testing.T) {
 		return all
 	}
 	require.Empty(t, list())
-	two := settings.Process{
-		Name: "b-2", Role: "publisher",
-		Needs: []settings.Need{{Key: "clock_tolerance", Keys: "mongodb.timeout 10s", Number: 40_000_000_000, Text: "40s"}},
-	}
+	two := settings.Process{Name: "b-2", Role: "publisher", Timeout: 10 * time.Second}
 	one := settings.Process{Name: "a-1", Role: "fanout-worker+rehydrator"}
 	for _, p := range []*settings.Process{&two, &one} {
 		seen, err := store.Report(t.Context(), *p)
