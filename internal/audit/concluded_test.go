@@ -14,6 +14,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
@@ -81,7 +82,7 @@ func TestExplainWhileThePlanEnds(t *testing.T) {
 				w.conclude(t)
 				actor.Resume(rig.None, 0)
 				require.NoError(t, actor.Err())
-				require.Equal(t, audit.Missing, got.Verdict, "after %d operations: %s", after, got.Sentence)
+				require.Equal(t, verdict.Missing, got.Verdict, "after %d operations: %s", after, got.Sentence)
 				require.True(t, got.Passed())
 			}
 		})
@@ -94,19 +95,19 @@ func TestAuditAfterThePlanEnded(t *testing.T) {
 	dead := progress.Scan{Dead: true}
 	for name, test := range map[string]struct {
 		scan    progress.Scan
-		verdict audit.Verdict
+		verdict verdict.Verdict
 		before  string
 		after   string
 		missing int
 		dead    int64
 	}{
-		"done":     {progress.Scan{Joined: true, Done: true}, audit.Missing, "has passed them", "has passed them", 1, 0},
-		"given up": {dead.GiveUp(), audit.DeadLettered, "an operator gave up", "given up in 2 of its partitions", 0, 1},
+		"done":     {progress.Scan{Joined: true, Done: true}, verdict.Missing, "has passed them", "has passed them", 1, 0},
+		"given up": {dead.GiveUp(), verdict.DeadLettered, "an operator gave up", "given up in 2 of its partitions", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newConcludedWorld(t, test.scan)
-			look := func() (audit.Summary, audit.Explanation) {
+			look := func() (verdict.Summary, audit.Explanation) {
 				t.Helper()
 				summary, err := w.Audit(t.Context(), audit.Request{User: "ben"}, func(audit.Event) error { return nil })
 				require.NoError(t, err)
@@ -128,7 +129,7 @@ func TestAuditAfterThePlanEnded(t *testing.T) {
 			repaired, explained := look()
 			require.Empty(t, repaired.Found)
 			if test.missing > 0 {
-				require.Equal(t, audit.Delivered, explained.Verdict)
+				require.Equal(t, verdict.Delivered, explained.Verdict)
 			}
 		})
 	}

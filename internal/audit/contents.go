@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // held describes a slot of an inbox. It is small, because a look keeps all slots in memory.
@@ -85,7 +86,7 @@ func (l *look) readInbox(ctx context.Context) error {
 		l.outOfOrder(Finding{}, "the hint says that the head is bucket %d or a later one, and there is none", hint)
 	}
 	if above != nil && !lowest(above) {
-		l.find(Finding{Kind: Damaged}, "the buckets below bucket %d are missing", above.Sequence)
+		l.find(Finding{Kind: verdict.Damaged}, "the buckets below bucket %d are missing", above.Sequence)
 	}
 	slices.SortFunc(l.holds, func(x, y held) int {
 		return cmp.Or(x.id.Compare(y.id), cmp.Compare(x.sequence, y.sequence), cmp.Compare(x.slot, y.slot))
@@ -113,7 +114,7 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 		}
 	}
 	if above != nil && above.Sequence > b.Sequence+1 {
-		l.find(Finding{Kind: Damaged}, "the buckets between %d and %d are missing", b.Sequence, above.Sequence)
+		l.find(Finding{Kind: verdict.Damaged}, "the buckets between %d and %d are missing", b.Sequence, above.Sequence)
 	}
 }
 
@@ -130,7 +131,7 @@ func maxID(x, y message.ID) message.ID {
 }
 
 func (l *look) outOfOrder(f Finding, format string, args ...any) {
-	f.Kind = OutOfOrder
+	f.Kind = verdict.OutOfOrder
 	l.find(f, format, args...)
 }
 
@@ -146,7 +147,7 @@ func (l *look) findDoubles() {
 		stays := max(0, slices.IndexFunc(copies, func(h held) bool { return h.deleted }))
 		for i, h := range copies {
 			if i != stays {
-				l.find(Finding{Kind: DoubleEntry, Message: h.id, At: h.at(), Placed: true}, "the message is in %s as well", copies[stays].at())
+				l.find(Finding{Kind: verdict.DoubleEntry, Message: h.id, At: h.at(), Placed: true}, "the message is in %s as well", copies[stays].at())
 			}
 		}
 	}

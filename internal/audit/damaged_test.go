@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 	"github.com/fanmail/fanmail/test/tamper/damage"
 )
 
@@ -30,7 +31,7 @@ func TestDamagedFindings(t *testing.T) {
 	for _, repair := range []bool{false, true} {
 		details := make(map[message.UserID]string)
 		summary, err := w.Audit(t.Context(), audit.Request{Repair: repair}, func(e audit.Event) error {
-			if e.Finding != nil && e.Finding.Kind == audit.Damaged {
+			if e.Finding != nil && e.Finding.Kind == verdict.Damaged {
 				details[e.Finding.User] = e.Finding.Detail
 				require.Equal(t, repair, e.Finding.Note != "")
 				require.False(t, e.Finding.Repaired)
@@ -42,8 +43,8 @@ func TestDamagedFindings(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.EqualValues(t, 3, summary.Users)
-		require.EqualValues(t, 2, summary.Found[audit.Damaged])
-		require.EqualValues(t, 2, summary.Remaining[audit.Damaged])
+		require.EqualValues(t, 2, summary.Found[verdict.Damaged])
+		require.EqualValues(t, 2, summary.Remaining[verdict.Damaged])
 		require.Contains(t, details["ann"], "state of ann: damaged record")
 		require.Equal(t, "the buckets between 0 and 2 are missing", details["ben"])
 	}

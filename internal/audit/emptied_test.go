@@ -9,6 +9,7 @@ import (
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // TestEmptiedInbox looks at an inbox that was emptied, wholly and in part. Nothing of what has expired is missing, and all else is looked at.
@@ -42,6 +43,6 @@ func TestEmptiedInbox(t *testing.T) {
 	require.NotEmpty(t, lost)
 	for _, f := range lost {
 		require.NotEqual(t, missing.ID, f.Message)
-		require.NotEqual(t, audit.Damaged, f.Kind)
+		require.NotEqual(t, verdict.Damaged, f.Kind)
 	}
 }

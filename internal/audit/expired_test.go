@@ -9,6 +9,7 @@ import (
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // purge lets ben's messages up to a time expire.
@@ -92,10 +93,10 @@ func TestExplainExpired(t *testing.T) {
 	for _, id := range []message.ID{delivered.ID, deleted.ID, missing.ID, message.MinID(epoch.Add(-2500 * time.Millisecond))} {
 		e, err := w.Explain(t.Context(), "ben", id)
 		require.NoError(t, err)
-		require.Equal(t, audit.Expired, e.Verdict)
+		require.Equal(t, verdict.Expired, e.Verdict)
 		require.Equal(t, "ben does not have "+id.String()+": all messages for them that were sent up to 2026-01-02T03:04:03.000Z have expired.", e.Sentence)
 	}
 	e, err := w.Explain(t.Context(), "ben", later.ID)
 	require.NoError(t, err)
-	require.Equal(t, audit.Delivered, e.Verdict)
+	require.Equal(t, verdict.Delivered, e.Verdict)
 }

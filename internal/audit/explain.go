@@ -11,48 +11,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
-)
-
-// Verdict is the reason why a user has a message or does not have it.
-type Verdict string
-
-// The verdicts. There are no others.
-const (
-	// Delivered is a message that is in the inbox.
-	Delivered Verdict = "delivered"
-	// Recovered is a message that a rehydration put into the inbox.
-	Recovered Verdict = "recovered"
-	// InGap is a message that is read from the canonical store whenever the inbox is paged.
-	InGap Verdict = "in_gap"
-	// Expired is a message at or below the user's purge point.
-	Expired Verdict = "expired"
-	// Deleted is a message that the owner has deleted from the inbox.
-	Deleted Verdict = "deleted"
-	// Dormant is a message that is left to a rehydration, which starts when the user returns.
-	Dormant Verdict = "dormant"
-	// Rehydrating is a message that is left to a rehydration, which waits or runs.
-	Rehydrating Verdict = "rehydrating"
-	// InFlight is a message whose fan-out has not reached the user yet.
-	InFlight Verdict = "in_flight"
-	// DeadLettered is a message whose fan-out was given up before it reached the user.
-	DeadLettered Verdict = "dead_lettered"
-	// NotFollowedThen is a message to followers that was sent when the user no longer followed its author, or had never followed the
-	// author.
-	NotFollowedThen Verdict = "not_followed_then"
-	// NotFollowedYet is a message to followers that was sent before the user began to follow its author.
-	NotFollowedYet Verdict = "not_followed_yet"
-	// NotSubscribedThen is a message to topics. When it was sent, the user was subscribed to none of them nor of their ancestors.
-	NotSubscribedThen Verdict = "not_subscribed_then"
-	// NotSubscribedYet is a message to topics that was sent before the user subscribed to one of them, or of their ancestors.
-	NotSubscribedYet Verdict = "not_subscribed_yet"
-	// NotAddressed is a message to others: to a list that does not name the user, or by the user themselves.
-	NotAddressed Verdict = "not_addressed"
-	// Void is a message that was stored too late, or whose time was too far ahead of the store's clock: no user gets it.
-	Void Verdict = "void"
-	// UnknownMessage is an id under which no message is stored.
-	UnknownMessage Verdict = "unknown_message"
-	// Missing is a message that should be in the inbox and is not.
-	Missing Verdict = "missing"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // Place is a place in an inbox.
@@ -68,7 +27,7 @@ func (p Place) String() string { return fmt.Sprintf("bucket %d, slot %d", p.Sequ
 type Explanation struct {
 	User    message.UserID
 	Message message.ID
-	Verdict Verdict
+	Verdict verdict.Verdict
 	// Sentence says the verdict in words, and what happens next.
 	Sentence string
 

@@ -11,6 +11,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // pass records that the fan-out of a message has come to its end in all partitions.
@@ -53,7 +54,7 @@ func TestExplain(t *testing.T) {
 	tests := map[string]struct {
 		// arrange returns the message that is asked about, for ben.
 		arrange  func(w *world) message.Message
-		verdict  audit.Verdict
+		verdict  verdict.Verdict
 		sentence string // with ID for the id of the message
 	}{
 		"delivered": {
@@ -62,7 +63,7 @@ func TestExplain(t *testing.T) {
 				w.deliver(m)
 				return m
 			},
-			verdict: audit.Delivered, sentence: `ben has ID: it was delivered into bucket 0, slot 0 of their inbox.`,
+			verdict: verdict.Delivered, sentence: `ben has ID: it was delivered into bucket 0, slot 0 of their inbox.`,
 		},
 		"delivered, and named": {
 			arrange: func(w *world) message.Message {
@@ -71,7 +72,7 @@ func TestExplain(t *testing.T) {
 				w.deliver(m)
 				return m
 			},
-			verdict: audit.Delivered, sentence: `ben has ID: it was delivered into bucket 0, slot 1 of their inbox.`,
+			verdict: verdict.Delivered, sentence: `ben has ID: it was delivered into bucket 0, slot 1 of their inbox.`,
 		},
 		"delivered to somebody who had just left": {
 			arrange: func(w *world) message.Message {
@@ -80,7 +81,7 @@ func TestExplain(t *testing.T) {
 				w.deliver(m)
 				return m
 			},
-			verdict: audit.Delivered,
+			verdict: verdict.Delivered,
 			sentence: `ben has ID: it was delivered into bucket 0, slot 0 of their inbox. But ID is not for ben: it was sent at 2026-01-02T02:54:05.000Z, ` +
 				`and they had ended following ann at 2026-01-02T02:54:04.000Z, 1s before: 'fanmail audit --user ben' says whether that is tolerated.`,
 		},
@@ -90,7 +91,7 @@ func TestExplain(t *testing.T) {
 				w.back(epoch.Add(day), 0)
 				return m
 			},
-			verdict:  audit.Recovered,
+			verdict:  verdict.Recovered,
 			sentence: `ben has ID: a rehydration recovered it into bucket 0, slot 0 of their inbox.`,
 		},
 		"in a gap": {
@@ -100,7 +101,7 @@ func TestExplain(t *testing.T) {
 				w.back(epoch.Add(day), 1)
 				return m
 			},
-			verdict: audit.InGap,
+			verdict: verdict.InGap,
 			sentence: `ben has ID by fan out on read: it was sent at 2026-01-02T05:04:05.000Z, in the gap after 2026-01-02T04:04:05.000Z and before ` +
 				`2026-01-02T06:04:05.000Z, which a rehydration left to be read from the canonical store whenever the inbox is paged.`,
 		},
@@ -111,13 +112,13 @@ func TestExplain(t *testing.T) {
 				w.delete(m.ID)
 				return m
 			},
-			verdict: audit.Deleted, sentence: `ben had ID and does not any more: it was deleted from their inbox, and the tombstone in bucket 0, slot 0 keeps it from coming back.`,
+			verdict: verdict.Deleted, sentence: `ben had ID and does not any more: it was deleted from their inbox, and the tombstone in bucket 0, slot 0 keeps it from coming back.`,
 		},
 		"dormant": {
 			arrange: func(w *world) message.Message {
 				return w.pass(w.toFollowers(epoch.Add(dormantAfter + time.Millisecond)))
 			},
-			verdict: audit.Dormant,
+			verdict: verdict.Dormant,
 			sentence: `ben does not have ID yet: it was sent at 2026-01-02T04:04:05.001Z, after their horizon, which is 2026-01-02T04:04:05.000Z ` +
 				`(last viewed at 2026-01-02T03:04:05.000Z); a rehydration recovers it when a view raises the horizon.`,
 		},
@@ -129,7 +130,7 @@ func TestExplain(t *testing.T) {
 				require.NoError(w.t, err)
 				return m
 			},
-			verdict: audit.Rehydrating,
+			verdict: verdict.Rehydrating,
 			sentence: `ben does not have ID yet: it was sent at 2026-01-02T05:04:05.000Z, after the horizon that they had when they came back, which was ` +
 				`2026-01-02T04:04:05.000Z, and the rehydration that is due since 2026-01-03T03:04:05.000Z appends it; until then, reading the inbox finds it by fan out on read.`,
 		},
@@ -139,13 +140,13 @@ func TestExplain(t *testing.T) {
 				w.change(func(s *userstate.State) { s.Sweep = &userstate.Sweep{From: sent} })
 				return m
 			},
-			verdict: audit.Rehydrating,
+			verdict: verdict.Rehydrating,
 			sentence: `ben does not have ID yet: it was sent at 2026-01-02T02:54:05.000Z, and the rehydration that is about to finish looks once more for ` +
 				`everything sent since 2026-01-02T02:54:05.000Z.`,
 		},
 		"not planned": {
 			arrange: func(w *world) message.Message { return w.toFollowers(sent) },
-			verdict: audit.InFlight,
+			verdict: verdict.InFlight,
 			sentence: `ben does not have ID yet: its fan-out has not been planned since it was stored at 2026-01-02T02:54:05.000Z; it is as soon as the router ` +
 				`comes to it, and is emitted again if that takes too long.`,
 		},
@@ -157,7 +158,7 @@ func TestExplain(t *testing.T) {
 				})
 				return m
 			},
-			verdict: audit.InFlight, sentence: `ben does not have ID yet: its fan-out in their partition, 1, stands at "aaron" and has yet to come to them.`,
+			verdict: verdict.InFlight, sentence: `ben does not have ID yet: its fan-out in their partition, 1, stands at "aaron" and has yet to come to them.`,
 		},
 		"dead-lettered": {
 			arrange: func(w *world) message.Message {
@@ -165,7 +166,7 @@ func TestExplain(t *testing.T) {
 				w.scan(m, ben, func(s progress.Scan) progress.Scan { s.Dead = true; return s })
 				return m
 			},
-			verdict: audit.DeadLettered,
+			verdict: verdict.DeadLettered,
 			sentence: `ben does not have ID: its fan-out in their partition, 1, was given up at the beginning: unless its dead letter ` +
 				`was dropped, 'fanmail dlq redrive' lets it go on.`,
 		},
@@ -173,14 +174,14 @@ func TestExplain(t *testing.T) {
 			arrange: func(w *world) message.Message {
 				return w.store(message.Message{ID: w.id(sent), From: "eve", Audience: message.AudienceFollowers, Body: "x"}, sent)
 			},
-			verdict: audit.NotFollowedThen, sentence: `ID is not for ben: it is to the followers of eve, whom they have never followed.`,
+			verdict: verdict.NotFollowedThen, sentence: `ID is not for ben: it is to the followers of eve, whom they have never followed.`,
 		},
 		"unfollowed": {
 			arrange: func(w *world) message.Message {
 				w.unfollow("ben", "ann", sent)
 				return w.pass(w.toFollowers(sent))
 			},
-			verdict:  audit.NotFollowedThen,
+			verdict:  verdict.NotFollowedThen,
 			sentence: `ID is not for ben: it was sent at 2026-01-02T02:54:05.000Z, and they had ended following ann at 2026-01-02T02:54:05.000Z, 0s before.`,
 		},
 		"unfollowed, and following again": {
@@ -189,7 +190,7 @@ func TestExplain(t *testing.T) {
 				w.follow("ben", "ann", sent.Add(time.Minute))
 				return w.pass(w.toFollowers(sent))
 			},
-			verdict: audit.NotFollowedThen,
+			verdict: verdict.NotFollowedThen,
 			sentence: `ID is not for ben: it was sent at 2026-01-02T02:54:05.000Z, and they had ended following ann at 2026-01-02T02:53:05.000Z, 1m0s before, ` +
 				`and began again only at 2026-01-02T02:55:05.000Z.`,
 		},
@@ -197,26 +198,26 @@ func TestExplain(t *testing.T) {
 			arrange: func(w *world) message.Message {
 				return w.pass(w.toFollowers(epoch.Add(-time.Hour - time.Millisecond)))
 			},
-			verdict: audit.NotFollowedYet,
+			verdict: verdict.NotFollowedYet,
 			sentence: `ID is not for ben: it was sent at 2026-01-02T02:04:04.999Z, and they began to follow ann at ` +
 				`2026-01-02T02:04:05.000Z, 1ms later.`,
 		},
 		"not addressed": {
 			arrange: func(w *world) message.Message { return w.pass(w.named(sent, "dora")) },
-			verdict: audit.NotAddressed, sentence: `ID is not for ben: it is to a list, which does not name them.`,
+			verdict: verdict.NotAddressed, sentence: `ID is not for ben: it is to a list, which does not name them.`,
 		},
 		"one's own": {
 			arrange: func(w *world) message.Message {
 				return w.store(message.Message{ID: w.id(sent), From: "ben", Audience: message.AudienceFollowers, Body: "x"}, sent)
 			},
-			verdict: audit.NotAddressed, sentence: `ID is not for ben: they sent it to their followers, and it does not name them.`,
+			verdict: verdict.NotAddressed, sentence: `ID is not for ben: they sent it to their followers, and it does not name them.`,
 		},
 		"void": {
 			arrange: func(w *world) message.Message {
 				m := message.Message{ID: w.id(sent), From: "ann", To: []message.UserID{"ben"}, Body: "late"}
 				return w.store(m, sent.Add(slack+time.Millisecond))
 			},
-			verdict: audit.Void,
+			verdict: verdict.Void,
 			sentence: `ID is void and has no recipients: it was stored at 2026-01-02T02:56:05.001Z, 2m0.001s after it was sent, which was more than publish_slack; ` +
 				`its publisher was told, and publishes it again under another id.`,
 		},
@@ -225,13 +226,13 @@ func TestExplain(t *testing.T) {
 				m := message.Message{ID: w.id(sent), From: "ann", To: []message.UserID{"ben"}, Body: "early"}
 				return w.store(m, sent.Add(-tolerance-time.Millisecond))
 			},
-			verdict: audit.Void,
+			verdict: verdict.Void,
 			sentence: `ID is void and has no recipients: it was stored at 2026-01-02T02:54:02.999Z, 2.001s before the time in its id, which was more than ` +
 				`clock_tolerance; its publisher was told that it was not published.`,
 		},
 		"unknown": {
 			arrange: func(w *world) message.Message { return message.Message{ID: w.id(sent)} },
-			verdict: audit.UnknownMessage, sentence: `There is no message ID: check the id.`,
+			verdict: verdict.UnknownMessage, sentence: `There is no message ID: check the id.`,
 		},
 		"unknown, and in the inbox": {
 			arrange: func(w *world) message.Message {
@@ -239,12 +240,12 @@ func TestExplain(t *testing.T) {
 				w.append(m)
 				return m
 			},
-			verdict:  audit.UnknownMessage,
+			verdict:  verdict.UnknownMessage,
 			sentence: `There is no message ID, although the inbox of ben has an entry of that id in bucket 0, slot 0: 'fanmail audit --user ben --repair' removes it.`,
 		},
 		"missing": {
 			arrange: func(w *world) message.Message { return w.pass(w.toFollowers(sent)) },
-			verdict: audit.Missing,
+			verdict: verdict.Missing,
 			sentence: `ben should have ID and does not: it was sent at 2026-01-02T02:54:05.000Z, before their horizon, which is 2026-01-02T04:04:05.000Z, ` +
 				`and its fan-out in their partition, 1, has passed them; 'fanmail audit --user ben --repair' appends it.`,
 		},
@@ -254,7 +255,7 @@ func TestExplain(t *testing.T) {
 				w.now = m.Sent()
 				return m
 			},
-			verdict: audit.Missing,
+			verdict: verdict.Missing,
 			sentence: `ben should have ID and does not yet: it was sent at 2026-01-02T02:06:05.000Z, when their edge to ann had just begun. The request that began it appends it ` +
 				`if fan-out did not; unless it is there in a moment, 'fanmail audit --user ben --repair' appends it.`,
 		},
@@ -280,7 +281,7 @@ func TestExplainToUsersNeverSeen(t *testing.T) {
 	m := w.pass(w.named(epoch, "nobody"))
 	got, err := w.Explain(t.Context(), "nobody", m.ID)
 	require.NoError(t, err)
-	require.Equal(t, audit.Dormant, got.Verdict)
+	require.Equal(t, verdict.Dormant, got.Verdict)
 	require.Equal(t, replaceID(`nobody does not have ID yet: nobody was never seen, so that nothing is copied for them; a rehydration recovers `+
 		`it when they look for the first time.`, m.ID), got.Sentence)
 	w.now = epoch.Add(time.Minute)
@@ -288,7 +289,7 @@ func TestExplainToUsersNeverSeen(t *testing.T) {
 	require.NoError(t, err)
 	got, err = w.Explain(t.Context(), "nobody", m.ID)
 	require.NoError(t, err)
-	require.Equal(t, audit.Rehydrating, got.Verdict)
+	require.Equal(t, verdict.Rehydrating, got.Verdict)
 	require.Contains(t, got.Sentence, "and they had no horizon, for they had never been seen, and the rehydration that is due since")
 }
 
@@ -306,7 +307,7 @@ func TestExplainFindsEntriesFarDown(t *testing.T) {
 	for i, place := range map[int]audit.Place{0: {}, 4: {Slot: 4}, 6: {Slot: 5}, 5: {Sequence: 20, Slot: 2}, 1002: {Sequence: 20, Slot: 1}} {
 		got, err := w.Explain(t.Context(), "ben", all[i].ID)
 		require.NoError(t, err)
-		require.Equal(t, audit.Delivered, got.Verdict)
+		require.Equal(t, verdict.Delivered, got.Verdict)
 		require.Equal(t, place, got.At, "message %d", i)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/verdict"
 	"github.com/fanmail/fanmail/test/tamper/damage"
 )
 
@@ -39,7 +40,7 @@ func (w *world) fill(count int) []message.Message {
 
 // finding is what a test expects of one: the Detail has ID for the id of the message.
 type finding struct {
-	kind     audit.Kind
+	kind     verdict.Kind
 	detail   string
 	repaired bool
 	note     string
@@ -66,7 +67,7 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.MissingEntry, repaired: true,
+				kind: verdict.MissingEntry, repaired: true,
 				detail: "the message, sent at 2026-01-02T02:54:05.000Z, is not in the inbox, although its fan-out in partition 1 has passed the user",
 			}},
 		},
@@ -76,7 +77,7 @@ func TestFindings(t *testing.T) {
 				return all[len(all)-1], all
 			},
 			want: []finding{{
-				kind: audit.MissingEntry, repaired: true,
+				kind: verdict.MissingEntry, repaired: true,
 				detail: "the message, sent at 2026-01-02T03:04:04.999Z, is not in the inbox, although its fan-out in partition 1 has passed the user",
 			}},
 		},
@@ -90,7 +91,7 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.MissingEntry, repaired: true,
+				kind: verdict.MissingEntry, repaired: true,
 				detail: "the message, sent at 2026-01-02T02:54:05.000Z, is not in the inbox, although its fan-out in partition 1 has passed the user",
 			}},
 		},
@@ -100,7 +101,7 @@ func TestFindings(t *testing.T) {
 				w.append(m)
 				return m, all
 			},
-			want: []finding{{kind: audit.ExtraEntry, detail: "there is no such message", repaired: true}},
+			want: []finding{{kind: verdict.ExtraEntry, detail: "there is no such message", repaired: true}},
 		},
 		"extra, for somebody else": {
 			damage: func(w *world, all []message.Message) (message.Message, []message.Message) {
@@ -108,7 +109,7 @@ func TestFindings(t *testing.T) {
 				w.append(m)
 				return m, all
 			},
-			want: []finding{{kind: audit.ExtraEntry, detail: "ID is not for ben: it is to a list, which does not name them", repaired: true}},
+			want: []finding{{kind: verdict.ExtraEntry, detail: "ID is not for ben: it is to a list, which does not name them", repaired: true}},
 		},
 		"extra, void": {
 			damage: func(w *world, all []message.Message) (message.Message, []message.Message) {
@@ -117,7 +118,7 @@ func TestFindings(t *testing.T) {
 				return m, all
 			},
 			want: []finding{{
-				kind: audit.ExtraEntry, repaired: true,
+				kind: verdict.ExtraEntry, repaired: true,
 				detail: "ID is void and has no recipients: it was stored at 2026-01-02T02:56:06.000Z, 2m1s after it was sent, which was more than publish_slack",
 			}},
 		},
@@ -128,7 +129,7 @@ func TestFindings(t *testing.T) {
 				return m, all
 			},
 			want: []finding{{
-				kind: audit.ExtraEntry, repaired: true,
+				kind: verdict.ExtraEntry, repaired: true,
 				detail: "ID is not for ben: it was sent at 2026-01-02T02:02:04.999Z, and they began to follow ann at 2026-01-02T02:04:05.000Z, 2m0.001s later",
 			}},
 		},
@@ -141,7 +142,7 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.DifferentEntry, detail: "the entry has another body, content_type than the message",
+				kind: verdict.DifferentEntry, detail: "the entry has another body, content_type than the message",
 				note: "not repaired: an entry is never rewritten, and the message cannot be appended while its id is in the inbox",
 			}},
 		},
@@ -150,7 +151,7 @@ func TestFindings(t *testing.T) {
 				w.double(all[3].ID)
 				return all[3], all
 			},
-			want: []finding{{kind: audit.DoubleEntry, detail: "the message is in bucket 0, slot 3 as well", repaired: true}},
+			want: []finding{{kind: verdict.DoubleEntry, detail: "the message is in bucket 0, slot 3 as well", repaired: true}},
 		},
 		"double and deleted": {
 			damage: func(w *world, all []message.Message) (message.Message, []message.Message) {
@@ -160,7 +161,7 @@ func TestFindings(t *testing.T) {
 				require.NoError(w.t, w.db.Inbox().Delete(w.t.Context(), "ben", 1, all[3].ID))
 				return all[3], append(all[:3:3], all[4:]...)
 			},
-			want: []finding{{kind: audit.DoubleEntry, detail: "the message is in bucket 1, slot 3 as well", repaired: true}},
+			want: []finding{{kind: verdict.DoubleEntry, detail: "the message is in bucket 1, slot 3 as well", repaired: true}},
 		},
 		"a slot that lost its record": {
 			damage: func(w *world, all []message.Message) (message.Message, []message.Message) {
@@ -168,9 +169,9 @@ func TestFindings(t *testing.T) {
 				return all[7], all
 			},
 			want: []finding{
-				{kind: audit.OutOfOrder, detail: outOfPlace, repaired: true},
+				{kind: verdict.OutOfOrder, detail: outOfPlace, repaired: true},
 				{
-					kind: audit.MissingEntry, repaired: true,
+					kind: verdict.MissingEntry, repaired: true,
 					detail: "the message, sent at 2026-01-02T03:04:04.955Z, is not in the inbox, although its fan-out in partition 1 has passed the user",
 				},
 			},
@@ -181,12 +182,12 @@ func TestFindings(t *testing.T) {
 				return all[bucket.Capacity-1], all
 			},
 			want: []finding{
-				{kind: audit.OutOfOrder, detail: outOfPlace, repaired: true},
+				{kind: verdict.OutOfOrder, detail: outOfPlace, repaired: true},
 				{
-					kind: audit.MissingEntry, repaired: true,
+					kind: verdict.MissingEntry, repaired: true,
 					detail: "the message, sent at 2026-01-02T03:04:04.997Z, is not in the inbox, although its fan-out in partition 1 has passed the user",
 				},
-				{kind: audit.OutOfOrder, detail: "the floor of bucket 1 is ID, and the last of the bucket below it is BELOW", repaired: true},
+				{kind: verdict.OutOfOrder, detail: "the floor of bucket 1 is ID, and the last of the bucket below it is BELOW", repaired: true},
 			},
 		},
 		"a gap that counts wrong": {
@@ -198,7 +199,7 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.GapCount, repaired: true,
+				kind: verdict.GapCount, repaired: true,
 				detail: "the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z counts 2 where there are 1",
 			}},
 		},
@@ -212,7 +213,7 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m, later}, all...)
 			},
 			want: []finding{{
-				kind: audit.GapCount, repaired: true,
+				kind: verdict.GapCount, repaired: true,
 				detail: "the read mark counts 2 as read in the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z where there are 1",
 			}},
 		},
@@ -226,7 +227,7 @@ func TestFindings(t *testing.T) {
 				return m, append([]message.Message{m}, all...)
 			},
 			want: []finding{{
-				kind: audit.GapOverlap, note: "not repaired: it may be a delivery, and a tombstone would delete the message; if its user deletes it, it counts no more",
+				kind: verdict.GapOverlap, note: "not repaired: it may be a delivery, and a tombstone would delete the message; if its user deletes it, it counts no more",
 				detail: "the entry lies in the gap after 2026-01-02T02:54:04.000Z and before 2026-01-02T02:54:06.000Z, and so is counted twice",
 			}},
 		},
@@ -292,7 +293,7 @@ func TestFindingsKeepTheVerdict(t *testing.T) {
 		require.Empty(t, found, "with a slack of %v", now)
 		require.Empty(t, summary.Repaired)
 		w.requireInbox(append([]message.Message{accepted}, all...))
-		for m, want := range map[message.ID]audit.Verdict{accepted.ID: audit.Delivered, void.ID: audit.Void} {
+		for m, want := range map[message.ID]verdict.Verdict{accepted.ID: verdict.Delivered, void.ID: verdict.Void} {
 			e, err := later.Explain(t.Context(), "ben", m)
 			require.NoError(t, err)
 			require.Equal(t, want, e.Verdict, e.Sentence)
@@ -319,7 +320,7 @@ func brief(findings []audit.Finding) (all []finding) {
 	return all
 }
 
-func total(counts map[audit.Kind]int64) (sum int) {
+func total(counts map[verdict.Kind]int64) (sum int) {
 	for _, n := range counts {
 		sum += int(n)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // TestFollowThatDiedByAClockBehind repeats a follow whose process had a clock far behind, and died before it caught up. The repeat finds the
@@ -29,7 +30,7 @@ func TestFollowThatDiedByAClockBehind(t *testing.T) {
 	w.requireInbox([]message.Message{found})
 
 	findings, summary := run(t.Context(), t, w.Service, audit.Request{User: "ben", Repair: true})
-	require.Equal(t, []audit.Kind{audit.MissingEntry}, kindsOf(findings))
+	require.Equal(t, []verdict.Kind{verdict.MissingEntry}, kindsOf(findings))
 	require.Empty(t, summary.Remaining)
 	w.requireInbox([]message.Message{found, missed})
 }

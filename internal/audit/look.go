@@ -13,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 const (
@@ -85,7 +86,7 @@ func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) 
 func (l *look) giveUp() {
 	l.busy = true
 	l.found = slices.DeleteFunc(l.found, func(f Finding) bool {
-		return f.Kind == MissingEntry || f.Kind == GapCount || f.Kind == GapOverlap
+		return f.Kind == verdict.MissingEntry || f.Kind == verdict.GapCount || f.Kind == verdict.GapOverlap
 	})
 }
 
@@ -124,11 +125,11 @@ func (l *look) checkGaps() {
 	}
 	for i, gap := range l.state.Gaps {
 		if l.inGaps[i] != gap.Messages {
-			l.find(Finding{Kind: GapCount}, "the gap after %s and before %s counts %d where there are %d",
+			l.find(Finding{Kind: verdict.GapCount}, "the gap after %s and before %s counts %d where there are %d",
 				at(gap.After), at(gap.Before), gap.Messages, l.inGaps[i])
 		}
 		if mark := l.state.ReadMark; i < mark.Gaps && gap.Stretch().Holds(mark.UpTo) && l.readInGaps[i] != mark.InGap {
-			l.find(Finding{Kind: GapCount}, "the read mark counts %d as read in the gap after %s and before %s where there are %d",
+			l.find(Finding{Kind: verdict.GapCount}, "the read mark counts %d as read in the gap after %s and before %s where there are %d",
 				mark.InGap, at(gap.After), at(gap.Before), l.readInGaps[i])
 		}
 	}
@@ -322,7 +323,7 @@ func (l *look) compareCopies(ctx context.Context, m message.Stored, copies conte
 			continue // it is gone: the next look decides
 		}
 		if fields := differences(buckets[0].Entries[h.slot], want); len(fields) > 0 {
-			l.find(Finding{Kind: DifferentEntry, Message: m.ID, From: m.From, At: h.at(), Placed: true},
+			l.find(Finding{Kind: verdict.DifferentEntry, Message: m.ID, From: m.From, At: h.at(), Placed: true},
 				"the entry has another %s than the message", strings.Join(fields, ", "))
 		}
 	}
@@ -332,7 +333,7 @@ func (l *look) compareCopies(ctx context.Context, m message.Stored, copies conte
 func (l *look) overlap(gap userstate.Gap, m message.Stored, copies contents) {
 	for _, h := range copies {
 		if !h.deleted {
-			l.find(Finding{Kind: GapOverlap, Message: m.ID, From: m.From, At: h.at(), Placed: true},
+			l.find(Finding{Kind: verdict.GapOverlap, Message: m.ID, From: m.From, At: h.at(), Placed: true},
 				"the entry lies in the gap after %s and before %s, and so is counted twice", at(gap.After), at(gap.Before))
 		}
 	}
@@ -358,7 +359,7 @@ func (l *look) missing(ctx context.Context, m missed) error {
 	case ahead, !fanout.planned:
 		l.inFlight++
 	case !l.busy:
-		l.find(Finding{Kind: MissingEntry, Message: m.ID, From: m.From, fresh: m.fresh},
+		l.find(Finding{Kind: verdict.MissingEntry, Message: m.ID, From: m.From, fresh: m.fresh},
 			"the message, sent at %s, is not in the inbox, although its fan-out in partition %d has passed the user", at(m.Sent()), p)
 	}
 	return nil
@@ -378,7 +379,7 @@ func (l *look) findExtras(ctx context.Context) error {
 }
 
 func (l *look) checkExtra(ctx context.Context, h held) error {
-	extra := Finding{Kind: ExtraEntry, Message: h.id, At: h.at(), Placed: true}
+	extra := Finding{Kind: verdict.ExtraEntry, Message: h.id, At: h.at(), Placed: true}
 	m, err := l.stores.Messages.Get(ctx, message.Ref{ID: h.id})
 	switch {
 	case errors.Is(err, message.ErrNotFound):

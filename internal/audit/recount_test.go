@@ -14,6 +14,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // gapBegin is the end before of the gap that newGap makes.
@@ -60,20 +61,20 @@ func TestRecount(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		damage func(w *world, inGap []message.Message)
-		want   []audit.Kind
+		want   []verdict.Kind
 		unread int64 // afterwards, of 6 messages in the gap, 3 of them read, and one in a bucket
 	}{
 		"a clock that was behind ended the span before a message that is unread": {
 			damage: func(w *world, inGap []message.Message) { w.unfollow("ben", "ann", inGap[5].Sent()) },
-			want:   []audit.Kind{audit.GapCount}, unread: 3,
+			want:   []verdict.Kind{verdict.GapCount}, unread: 3,
 		},
 		"a clock that was behind ended the span before messages that are read": {
 			damage: func(w *world, inGap []message.Message) { w.unfollow("ben", "ann", inGap[1].Sent()) },
-			want:   []audit.Kind{audit.GapCount, audit.GapCount}, unread: 1,
+			want:   []verdict.Kind{verdict.GapCount, verdict.GapCount}, unread: 1,
 		},
 		"a clock that was behind ended the span before every message": {
 			damage: func(w *world, inGap []message.Message) { w.unfollow("ben", "ann", inGap[0].Sent()) },
-			want:   []audit.Kind{audit.GapCount, audit.GapCount}, unread: 1,
+			want:   []verdict.Kind{verdict.GapCount, verdict.GapCount}, unread: 1,
 		},
 		"a clock that was behind ended the span before a message that was deleted": {
 			damage: func(w *world, inGap []message.Message) {
@@ -84,13 +85,13 @@ func TestRecount(t *testing.T) {
 		},
 		"an entry in the gap is for somebody else": {
 			damage: func(w *world, inGap []message.Message) { w.append(w.named(gapBegin.Add(10*time.Second), "dora")) },
-			want:   []audit.Kind{audit.ExtraEntry}, unread: 4,
+			want:   []verdict.Kind{verdict.ExtraEntry}, unread: 4,
 		},
 		"an entry in the read part of the gap is for somebody else": {
 			damage: func(w *world, inGap []message.Message) {
 				w.append(w.named(gapBegin.Add(1500*time.Millisecond), "dora"))
 			},
-			want: []audit.Kind{audit.ExtraEntry}, unread: 4,
+			want: []verdict.Kind{verdict.ExtraEntry}, unread: 4,
 		},
 		"two entries in the gap are one message": {
 			damage: func(w *world, inGap []message.Message) {
@@ -98,7 +99,7 @@ func TestRecount(t *testing.T) {
 				w.double(inGap[5].ID)
 				require.NoError(w.t, w.inboxes().Delete(w.t.Context(), "ben", inGap[5].ID))
 			},
-			want: []audit.Kind{audit.DoubleEntry, audit.GapOverlap}, unread: 3,
+			want: []verdict.Kind{verdict.DoubleEntry, verdict.GapOverlap}, unread: 3,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestRecountFails(t *testing.T) {
 		return nil
 	}}
 	found, summary := run(t.Context(), t, w.audit(store), audit.Request{User: "ben", Repair: true})
-	require.Equal(t, []audit.Kind{audit.GapCount}, kindsOf(found))
+	require.Equal(t, []verdict.Kind{verdict.GapCount}, kindsOf(found))
 	require.False(t, found[0].Repaired)
 	require.Equal(t, "not repaired: recount the gaps of ben: broken", found[0].Note)
 	require.Equal(t, summary.Found, summary.Remaining)
@@ -229,7 +230,7 @@ func TestRecountBesideWriters(t *testing.T) {
 			}}
 			found, summary := run(t.Context(), t, w.audit(w.db.Inbox()), audit.Request{User: "ben", Repair: true})
 			require.True(t, done)
-			require.Equal(t, []audit.Kind{audit.GapCount}, kindsOf(found))
+			require.Equal(t, []verdict.Kind{verdict.GapCount}, kindsOf(found))
 			require.Equal(t, !test.left, found[0].Repaired, found[0].Note)
 			require.Empty(t, summary.Remaining)
 			if test.left {

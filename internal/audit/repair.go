@@ -8,15 +8,16 @@ import (
 
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // notRepaired has the reasons why findings of some kinds are never repaired.
-var notRepaired = map[Kind]string{
-	DifferentEntry: "not repaired: an entry is never rewritten, and the message cannot be appended while its id is in the inbox",
-	OutOfOrder:     "not repaired: the bounds of a bucket never change, because appends rely on them",
-	Damaged:        "not repaired: only a backup can bring the record back; see docs/operations.md",
+var notRepaired = map[verdict.Kind]string{
+	verdict.DifferentEntry: "not repaired: an entry is never rewritten, and the message cannot be appended while its id is in the inbox",
+	verdict.OutOfOrder:     "not repaired: the bounds of a bucket never change, because appends rely on them",
+	verdict.Damaged:        "not repaired: only a backup can bring the record back; see docs/operations.md",
 	// Pages show the message. A tombstone would hide it, although its user may never have deleted it.
-	GapOverlap: "not repaired: it may be a delivery, and a tombstone would delete the message; if its user deletes it, it counts no more",
+	verdict.GapOverlap: "not repaired: it may be a delivery, and a tombstone would delete the message; if its user deletes it, it counts no more",
 }
 
 // lostSlot is the reason why a slot that has lost its record is not repaired.
@@ -35,15 +36,15 @@ func (s *Service) repair(ctx context.Context, l *look, findings []Finding) {
 		f := &findings[i]
 		var err error
 		// The tombstones that replace entries may lie in gaps.
-		recount = recount || len(l.state.Gaps) > 0 && slices.Contains([]Kind{GapCount, ExtraEntry, DoubleEntry}, f.Kind)
+		recount = recount || len(l.state.Gaps) > 0 && slices.Contains([]verdict.Kind{verdict.GapCount, verdict.ExtraEntry, verdict.DoubleEntry}, f.Kind)
 		switch {
-		case f.Kind == GapCount:
+		case f.Kind == verdict.GapCount:
 			counts = append(counts, f)
-		case f.Kind == MissingEntry:
+		case f.Kind == verdict.MissingEntry:
 			missing = append(missing, f)
-		case f.Kind == ExtraEntry:
+		case f.Kind == verdict.ExtraEntry:
 			err = s.stores.Buckets.Delete(ctx, l.user, f.At.Sequence, f.Message)
-		case f.Kind == DoubleEntry:
+		case f.Kind == verdict.DoubleEntry:
 			err = s.stores.Buckets.Blank(ctx, l.user, f.At.Sequence, f.At.Slot, f.Message)
 		case f.empty:
 			// It reads as an entry without an id, and is blanked as one.

@@ -13,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // MaxSample is the greatest sample. Its users are held in memory.
@@ -46,9 +47,9 @@ func (r Request) Validate() error {
 
 // Audit audits inboxes, and calls tell with each finding and with the progress. Calls of tell do not overlap. If tell returns an error or
 // ctx ends, Audit stops and returns that error. With an error, the summary covers the users audited so far.
-func (s *Service) Audit(ctx context.Context, request Request, tell func(Event) error) (Summary, error) {
+func (s *Service) Audit(ctx context.Context, request Request, tell func(Event) error) (verdict.Summary, error) {
 	if err := request.Validate(); err != nil {
-		return Summary{}, err
+		return verdict.Summary{}, err
 	}
 	run := &run{Service: s, repairs: request.Repair, tell: tell, summary: newSummary(), told: s.opts.Now()}
 	users, err := s.choose(ctx, request, &run.of)
@@ -86,13 +87,13 @@ type run struct {
 
 	mu      sync.Mutex // guards the rest, and tell
 	tell    func(Event) error
-	summary Summary
+	summary verdict.Summary
 	told    time.Time
 }
 
 // progress reports the progress of the audit.
 func (r *run) progress() error {
-	return r.tell(Event{Progress: &Progress{Users: r.summary.Users, Of: max(r.of, r.summary.Users)}})
+	return r.tell(Event{Progress: &verdict.Progress{Users: r.summary.Users, Of: max(r.of, r.summary.Users)}})
 }
 
 // audit audits one user.
@@ -105,11 +106,11 @@ func (r *run) audit(ctx context.Context, user message.UserID) error {
 	}
 	found, last, err := r.examine(ctx, user, r.repairs)
 	if errors.Is(err, message.ErrCorrupt) {
-		last = &look{found: []Finding{{Kind: Damaged, User: user, Detail: err.Error()}}}
+		last = &look{found: []Finding{{Kind: verdict.Damaged, User: user, Detail: err.Error()}}}
 		found = last.found
 		if r.repairs {
 			found = []Finding{last.found[0]}
-			found[0].Note = notRepaired[Damaged]
+			found[0].Note = notRepaired[verdict.Damaged]
 		}
 		err = nil
 	}
@@ -118,7 +119,7 @@ func (r *run) audit(ctx context.Context, user message.UserID) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.summary.add(found, last)
+	count(&r.summary, found, last)
 	for i := range found {
 		if err := r.tell(Event{Finding: &found[i]}); err != nil {
 			return err
@@ -148,7 +149,7 @@ func (s *Service) examine(ctx context.Context, user message.UserID, repair bool)
 	remaining := keys(last.found)
 	for i := range found {
 		f := &found[i]
-		skipped := f.Kind == GapCount && f.Note != "" // during a rehydration, the last look does not compare the numbers of gaps
+		skipped := f.Kind == verdict.GapCount && f.Note != "" // during a rehydration, the last look does not compare the numbers of gaps
 		if f.Repaired = !skipped && !remaining[key(*f)]; f.Repaired {
 			f.Note = ""
 		}

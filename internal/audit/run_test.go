@@ -16,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // TestApart has what is no finding, and what it counts as.
@@ -25,37 +26,37 @@ func TestApart(t *testing.T) {
 	began := epoch.Add(-time.Hour)
 	tests := map[string]struct {
 		arrange func(w *world)
-		want    audit.Summary
+		want    verdict.Summary
 	}{
 		"right": {
 			arrange: func(w *world) { w.deliver(w.toFollowers(sent), w.named(sent, "ben")) },
-			want:    audit.Summary{Entries: 2, Expected: 2},
+			want:    verdict.Summary{Entries: 2, Expected: 2},
 		},
 		"to followers, and named as well": {
 			arrange: func(w *world) {
 				m := message.Message{ID: w.id(sent), From: "ann", To: []message.UserID{"ben"}, Audience: message.AudienceFollowers, Body: "x"}
 				w.deliver(w.store(m, sent))
 			},
-			want: audit.Summary{Entries: 1, Expected: 1},
+			want: verdict.Summary{Entries: 1, Expected: 1},
 		},
 		"deleted": {
 			arrange: func(w *world) { w.delete(w.fill(2)[0].ID) },
-			want:    audit.Summary{Entries: 1, Expected: 2},
+			want:    verdict.Summary{Entries: 1, Expected: 2},
 		},
 		"not planned": {
 			arrange: func(w *world) { w.toFollowers(sent) },
-			want:    audit.Summary{Expected: 1, InFlight: 1},
+			want:    verdict.Summary{Expected: 1, InFlight: 1},
 		},
 		"in flight": {
 			arrange: func(w *world) { w.plan(w.toFollowers(sent)) },
-			want:    audit.Summary{Expected: 1, InFlight: 1},
+			want:    verdict.Summary{Expected: 1, InFlight: 1},
 		},
 		"dead-lettered": {
 			arrange: func(w *world) {
 				m := w.plan(w.toFollowers(sent))
 				w.scan(m, ben, func(s progress.Scan) progress.Scan { s.Dead = true; return s })
 			},
-			want: audit.Summary{Expected: 1, DeadLettered: 1},
+			want: verdict.Summary{Expected: 1, DeadLettered: 1},
 		},
 		"void": {
 			arrange: func(w *world) {
@@ -64,35 +65,35 @@ func TestApart(t *testing.T) {
 		},
 		"there, and sent when the edge was about to begin": {
 			arrange: func(w *world) { w.deliver(w.toFollowers(began.Add(-slack))) },
-			want:    audit.Summary{Entries: 1, Tolerated: 1},
+			want:    verdict.Summary{Entries: 1, Tolerated: 1},
 		},
 		"there, and sent when the edge had just ended": {
 			arrange: func(w *world) {
 				w.unfollow("ben", "ann", sent)
 				w.deliver(w.toFollowers(sent))
 			},
-			want: audit.Summary{Entries: 1, Tolerated: 1},
+			want: verdict.Summary{Entries: 1, Tolerated: 1},
 		},
 		"a rehydration is due": {
 			arrange: func(w *world) {
 				w.pass(w.toFollowers(sent))
 				w.change(func(s *userstate.State) { s.Mark = &userstate.Mark{From: epoch} })
 			},
-			want: audit.Summary{Expected: 1, Rehydrating: 1},
+			want: verdict.Summary{Expected: 1, Rehydrating: 1},
 		},
 		"a rehydration has yet to sweep": {
 			arrange: func(w *world) {
 				w.pass(w.toFollowers(sent))
 				w.change(func(s *userstate.State) { s.Sweep = &userstate.Sweep{From: sent} })
 			},
-			want: audit.Summary{Expected: 1, Rehydrating: 1},
+			want: verdict.Summary{Expected: 1, Rehydrating: 1},
 		},
 		"after the horizon, delivered or not": {
 			arrange: func(w *world) {
 				w.deliver(w.toFollowers(epoch.Add(dormantAfter + time.Millisecond)))
 				w.pass(w.toFollowers(epoch.Add(dormantAfter + time.Millisecond)))
 			},
-			want: audit.Summary{Entries: 1},
+			want: verdict.Summary{Entries: 1},
 		},
 		"rehydrated, with a gap in which something was deleted": {
 			arrange: func(w *world) {
@@ -104,7 +105,7 @@ func TestApart(t *testing.T) {
 				w.append(missed[1]) // as deleting it does, so that there is a tombstone
 				w.delete(missed[1].ID)
 			},
-			want: audit.Summary{Entries: 2, Expected: 2},
+			want: verdict.Summary{Entries: 2, Expected: 2},
 		},
 		"read up to a message in a gap, which another read mark did not list": {
 			arrange: func(w *world) {
@@ -118,7 +119,7 @@ func TestApart(t *testing.T) {
 				require.Empty(w.t, found)
 				w.change(func(s *userstate.State) { s.ReadMark.Gaps, s.ReadMark.InGap = 1, 2 })
 			},
-			want: audit.Summary{Entries: 2, Expected: 2},
+			want: verdict.Summary{Entries: 2, Expected: 2},
 		},
 	}
 	for name, test := range tests {
@@ -129,7 +130,7 @@ func TestApart(t *testing.T) {
 			found, got := run(t.Context(), t, w.Service, audit.Request{Repair: true})
 			require.Empty(t, found)
 			test.want.Users = 1
-			test.want.Found, test.want.Repaired, test.want.Remaining = map[audit.Kind]int64{}, map[audit.Kind]int64{}, map[audit.Kind]int64{}
+			test.want.Found, test.want.Repaired, test.want.Remaining = map[verdict.Kind]int64{}, map[verdict.Kind]int64{}, map[verdict.Kind]int64{}
 			require.Equal(t, test.want, got)
 		})
 	}
@@ -317,14 +318,14 @@ func TestProgress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.populate(9)
-	var told []audit.Progress
+	var told []verdict.Progress
 	tell := func(e audit.Event) error {
 		told = append(told, *e.Progress)
 		return nil
 	}
 	_, err := w.Audit(t.Context(), audit.Request{}, tell)
 	require.NoError(t, err)
-	require.Equal(t, []audit.Progress{{Users: 0, Of: 10}, {Users: 10, Of: 10}}, told)
+	require.Equal(t, []verdict.Progress{{Users: 0, Of: 10}, {Users: 10, Of: 10}}, told)
 
 	told = nil
 	var ticks atomic.Int64
@@ -337,7 +338,7 @@ func TestProgress(t *testing.T) {
 	_, err = w.Audit(t.Context(), audit.Request{}, tell)
 	require.NoError(t, err)
 	require.Len(t, told, 12)
-	require.True(t, slices.IsSortedFunc(told, func(x, y audit.Progress) int { return int(x.Users - y.Users) }))
+	require.True(t, slices.IsSortedFunc(told, func(x, y verdict.Progress) int { return int(x.Users - y.Users) }))
 }
 
 // TestStops ends audits from either side.

@@ -10,6 +10,7 @@ import (
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 func (w *world) subscription(path string) follow.Pair {
@@ -45,7 +46,7 @@ func TestExplainTopics(t *testing.T) {
 	sent := epoch.Add(-10 * time.Minute)
 	for name, test := range map[string]struct {
 		arrange  func(w *world) message.Message
-		verdict  audit.Verdict
+		verdict  verdict.Verdict
 		sentence string
 	}{
 		"subscribed to a topic above": {
@@ -55,21 +56,21 @@ func TestExplainTopics(t *testing.T) {
 				w.deliver(m)
 				return m
 			},
-			verdict: audit.Delivered, sentence: "ben has ID: it was delivered into bucket 0, slot 0 of their inbox.",
+			verdict: verdict.Delivered, sentence: "ben has ID: it was delivered into bucket 0, slot 0 of their inbox.",
 		},
 		"missing": {
 			arrange: func(w *world) message.Message {
 				w.subscribe("go", sent.Add(-time.Minute*30))
 				return w.pass(w.topical(sent, "go/fmt"))
 			},
-			verdict: audit.Missing,
+			verdict: verdict.Missing,
 		},
 		"never subscribed": {
 			arrange: func(w *world) message.Message {
 				w.subscribe("go/fmt", sent)
 				return w.pass(w.topical(sent, "go", "news"))
 			},
-			verdict:  audit.NotSubscribedThen,
+			verdict:  verdict.NotSubscribedThen,
 			sentence: "ID is not for ben: it is to go, news, and they were never subscribed to any of that or to what is above it.",
 		},
 		"subscribed later": {
@@ -77,7 +78,7 @@ func TestExplainTopics(t *testing.T) {
 				w.subscribe("go", sent.Add(time.Minute))
 				return w.pass(w.topical(sent, "go/fmt"))
 			},
-			verdict:  audit.NotSubscribedYet,
+			verdict:  verdict.NotSubscribedYet,
 			sentence: "ID is not for ben: it is to go/fmt, and they subscribed to go at 2026-01-02T02:55:05.000Z, 1m0s after it was sent.",
 		},
 		"unsubscribed, and subscribed again": {
@@ -87,7 +88,7 @@ func TestExplainTopics(t *testing.T) {
 				w.subscribe("go", sent.Add(time.Minute))
 				return w.pass(w.topical(sent, "go"))
 			},
-			verdict: audit.NotSubscribedThen,
+			verdict: verdict.NotSubscribedThen,
 			sentence: "ID is not for ben: it is to go, and they had ended their subscription to go at 2026-01-02T02:53:05.000Z, 1m0s before it was sent, " +
 				"and began again only at 2026-01-02T02:55:05.000Z.",
 		},
@@ -96,7 +97,7 @@ func TestExplainTopics(t *testing.T) {
 				m := message.Message{ID: w.id(sent), From: "eve", Audience: message.AudienceFollowers, Body: "x", Topics: []message.Topic{"news"}}
 				return w.pass(w.store(m, sent))
 			},
-			verdict: audit.NotSubscribedThen,
+			verdict: verdict.NotSubscribedThen,
 			sentence: "ID is not for ben: it is to news, and they were never subscribed to any of that or to what is above it; " +
 				"and it is to the followers of eve, whom they have never followed.",
 		},
@@ -107,7 +108,7 @@ func TestExplainTopics(t *testing.T) {
 				w.deliver(m)
 				return m
 			},
-			verdict: audit.Delivered,
+			verdict: verdict.Delivered,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestAuditOfTopics(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 4, summary.Expected)
 	require.Len(t, found, 1)
-	require.Equal(t, audit.MissingEntry, found[0].Kind)
+	require.Equal(t, verdict.MissingEntry, found[0].Kind)
 	require.Equal(t, missing.ID, found[0].Message)
 	require.EqualValues(t, 1, summary.Tolerated)
 }

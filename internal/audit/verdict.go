@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // timeLayout is the format of times in sentences: milliseconds, as they are stored.
@@ -17,13 +18,13 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 func at(t time.Time) string { return t.UTC().Format(timeLayout) }
 
 // judge returns the verdict that follows from the facts, and its sentence.
-func (s operation) judge(e *Explanation) (Verdict, string) {
+func (s operation) judge(e *Explanation) (verdict.Verdict, string) {
 	switch {
 	case e.expired():
-		return Expired, fmt.Sprintf("%s does not have %s: all messages for them that were sent up to %s have expired.",
+		return verdict.Expired, fmt.Sprintf("%s does not have %s: all messages for them that were sent up to %s have expired.",
 			e.User, e.Message, at(e.State.Purged.Time()))
 	case e.unknown():
-		return UnknownMessage, e.unknownSentence()
+		return verdict.UnknownMessage, e.unknownSentence()
 	case e.Entry != nil:
 		return s.judgeEntry(e)
 	case e.Stored.Void:
@@ -31,15 +32,15 @@ func (s operation) judge(e *Explanation) (Verdict, string) {
 		if e.Stored.FromFuture() {
 			after = "; its publisher was told that it was not published."
 		}
-		return Void, s.voidSentence(e.Stored) + after
+		return verdict.Void, s.voidSentence(e.Stored) + after
 	case !follow.ForAny(e.Stored.Message, e.User, e.Edges):
-		verdict, why := notFor(e.Stored.Message, e.User, e.Edges)
-		return verdict, why + "."
+		v, why := notFor(e.Stored.Message, e.User, e.Edges)
+		return v, why + "."
 	case !e.State.Known():
-		return Dormant, fmt.Sprintf("%s does not have %s yet: %s was never seen, so that nothing is copied for them; a rehydration "+
+		return verdict.Dormant, fmt.Sprintf("%s does not have %s yet: %s was never seen, so that nothing is copied for them; a rehydration "+
 			"recovers it when they look for the first time.", e.User, e.Message, e.User)
 	case e.Gap != nil:
-		return InGap, fmt.Sprintf("%s has %s by fan out on read: it was sent at %s, in the gap after %s and before %s, which a "+
+		return verdict.InGap, fmt.Sprintf("%s has %s by fan out on read: it was sent at %s, in the gap after %s and before %s, which a "+
 			"rehydration left to be read from the canonical store whenever the inbox is paged.",
 			e.User, e.Message, at(e.Stored.Sent()), at(e.Gap.After), at(e.Gap.Before))
 	default:
@@ -56,20 +57,20 @@ func (e *Explanation) unknownSentence() string {
 }
 
 // judgeEntry judges a message that is, or was, in the inbox.
-func (s operation) judgeEntry(e *Explanation) (Verdict, string) {
+func (s operation) judgeEntry(e *Explanation) (verdict.Verdict, string) {
 	if e.Entry.Deleted {
-		return Deleted, fmt.Sprintf("%s had %s and does not any more: it was deleted from their inbox, and the tombstone in %s keeps it from coming back.",
+		return verdict.Deleted, fmt.Sprintf("%s had %s and does not any more: it was deleted from their inbox, and the tombstone in %s keeps it from coming back.",
 			e.User, e.Message, e.At)
 	}
-	verdict, how := Delivered, "it was delivered into"
+	v, how := verdict.Delivered, "it was delivered into"
 	if e.Entry.Recovered {
-		verdict, how = Recovered, "a rehydration recovered it into"
+		v, how = verdict.Recovered, "a rehydration recovered it into"
 	}
 	sentence := fmt.Sprintf("%s has %s: %s %s of their inbox.", e.User, e.Message, how, e.At)
 	if why := s.extraReason(e.Stored, e.User, e.Edges); why != "" {
 		sentence += " But " + why + ": 'fanmail audit --user " + string(e.User) + "' says whether that is tolerated."
 	}
-	return verdict, sentence
+	return v, sentence
 }
 
 // extraReason returns the reason why a message does not belong in a user's inbox, or "" if it belongs there.
@@ -95,12 +96,12 @@ func (s operation) voidSentence(m message.Stored) string {
 }
 
 // notFor returns the reason why a message is not for a user. If it has topics, they decide which verdict it is.
-func notFor(m message.Message, user message.UserID, edges []follow.Edge) (Verdict, string) {
+func notFor(m message.Message, user message.UserID, edges []follow.Edge) (verdict.Verdict, string) {
 	var whys []string
-	verdict := NotAddressed
+	v := verdict.NotAddressed
 	if len(m.Topics) > 0 {
 		var why string
-		verdict, why = notSubscribed(m, edges)
+		v, why = notSubscribed(m, edges)
 		whys = append(whys, why)
 	}
 	switch {
@@ -113,27 +114,27 @@ func notFor(m message.Message, user message.UserID, edges []follow.Edge) (Verdic
 			edge = edges[at]
 		}
 		then, why := notFollowed(m, edge)
-		if whys = append(whys, why); verdict == NotAddressed {
-			verdict = then
+		if whys = append(whys, why); v == verdict.NotAddressed {
+			v = then
 		}
 	case len(m.Topics) == 0:
 		whys = append(whys, "it is to a list, which does not name them")
 	}
-	return verdict, fmt.Sprintf("%s is not for %s: %s", m.ID, user, strings.Join(whys, "; and "))
+	return v, fmt.Sprintf("%s is not for %s: %s", m.ID, user, strings.Join(whys, "; and "))
 }
 
 // notFollowed returns the reason why a message to followers is not for a user with this edge to the author.
-func notFollowed(m message.Message, edge follow.Edge) (Verdict, string) {
+func notFollowed(m message.Message, edge follow.Edge) (verdict.Verdict, string) {
 	sent := m.Sent()
 	switch {
 	case len(edge.Spans) == 0:
-		return NotFollowedThen, fmt.Sprintf("it is to the followers of %s, whom they have never followed", m.From)
+		return verdict.NotFollowedThen, fmt.Sprintf("it is to the followers of %s, whom they have never followed", m.From)
 	case sent.Before(edge.Spans[0].Since):
-		return NotFollowedYet, fmt.Sprintf("it was sent at %s, and they began to follow %s at %s, %v later",
+		return verdict.NotFollowedYet, fmt.Sprintf("it was sent at %s, and they began to follow %s at %s, %v later",
 			at(sent), m.From, at(edge.Spans[0].Since), edge.Spans[0].Since.Sub(sent))
 	}
 	last, again := around(edge, sent)
-	return NotFollowedThen, fmt.Sprintf("it was sent at %s, and they had ended following %s at %s, %v before%s",
+	return verdict.NotFollowedThen, fmt.Sprintf("it was sent at %s, and they had ended following %s at %s, %v before%s",
 		at(sent), m.From, at(last), sent.Sub(last), again)
 }
 
@@ -148,12 +149,12 @@ func around(edge follow.Edge, sent time.Time) (ended time.Time, again string) {
 }
 
 // notSubscribed returns the reason why a message to topics is not for a user with these edges.
-func notSubscribed(m message.Message, edges []follow.Edge) (Verdict, string) {
+func notSubscribed(m message.Message, edges []follow.Edge) (verdict.Verdict, string) {
 	paths := make([]string, len(m.Topics))
 	for i, t := range m.Topics {
 		paths[i] = t.String()
 	}
-	verdict, sent := NotSubscribedThen, m.Sent()
+	v, sent := verdict.NotSubscribedThen, m.Sent()
 	whys := []string{"it is to " + strings.Join(paths, ", ")}
 	for _, e := range edges {
 		topic, ok := e.Followee.Topic()
@@ -161,7 +162,7 @@ func notSubscribed(m message.Message, edges []follow.Edge) (Verdict, string) {
 			continue
 		}
 		if since := e.Spans[0].Since; sent.Before(since) {
-			verdict = NotSubscribedYet
+			v = verdict.NotSubscribedYet
 			whys = append(whys, fmt.Sprintf("and they subscribed to %s at %s, %v after it was sent", topic, at(since), since.Sub(sent)))
 			continue
 		}
@@ -171,44 +172,44 @@ func notSubscribed(m message.Message, edges []follow.Edge) (Verdict, string) {
 	if len(whys) == 1 {
 		whys = append(whys, "and they were never subscribed to any of that or to what is above it")
 	}
-	return verdict, strings.Join(whys, ", ")
+	return v, strings.Join(whys, ", ")
 }
 
 // judgeAbsent judges a message that is for a user who was seen before, lies in no gap, and is not in the inbox.
-func (s operation) judgeAbsent(e *Explanation) (Verdict, string) {
+func (s operation) judgeAbsent(e *Explanation) (verdict.Verdict, string) {
 	sent, yet := e.Stored.Sent(), fmt.Sprintf("%s does not have %s yet: ", e.User, e.Message)
 	state := e.State
 	passed := e.Passed()
 	switch {
 	case state.Mark != nil && sent.After(state.Mark.From):
-		return Rehydrating, yet + fmt.Sprintf("it was sent at %s, %s, and the rehydration that is due since %s appends it; "+
+		return verdict.Rehydrating, yet + fmt.Sprintf("it was sent at %s, %s, and the rehydration that is due since %s appends it; "+
 			"until then, reading the inbox finds it by fan out on read.", at(sent), s.former(state.Mark.From), at(state.Lease.Since))
 	case sent.After(e.Horizon):
-		return Dormant, yet + fmt.Sprintf("it was sent at %s, after their horizon, which is %s (last viewed at %s); "+
+		return verdict.Dormant, yet + fmt.Sprintf("it was sent at %s, after their horizon, which is %s (last viewed at %s); "+
 			"a rehydration recovers it when a view raises the horizon.", at(sent), at(e.Horizon), at(state.LastViewed))
 	case !e.Planned:
-		return InFlight, yet + fmt.Sprintf("its fan-out has not been planned since it was stored at %s; it is as soon as the router comes to it, "+
+		return verdict.InFlight, yet + fmt.Sprintf("its fan-out has not been planned since it was stored at %s; it is as soon as the router comes to it, "+
 			"and is emitted again if that takes too long.", at(e.Stored.StoredAt))
 	case !passed && e.Scan.GivenUp:
-		return DeadLettered, fmt.Sprintf("%s does not have %s: an operator gave up its fan-out in their partition, %d, which had come %s.",
+		return verdict.DeadLettered, fmt.Sprintf("%s does not have %s: an operator gave up its fan-out in their partition, %d, which had come %s.",
 			e.User, e.Message, e.Partition, e.position())
 	case e.Ending != nil && e.Ending.GivenUp > 0:
-		return DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out was given up in %d of its partitions. It is not recorded any more in which.",
+		return verdict.DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out was given up in %d of its partitions. It is not recorded any more in which.",
 			e.User, e.Message, e.Ending.GivenUp)
 	case !passed && e.Scan.Dead:
-		return DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out in their partition, %d, was given up %s: unless its dead letter was dropped, "+
+		return verdict.DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out in their partition, %d, was given up %s: unless its dead letter was dropped, "+
 			"'fanmail dlq redrive' lets it go on.", e.User, e.Message, e.Partition, e.position())
 	case !passed:
-		return InFlight, yet + fmt.Sprintf("its fan-out in their partition, %d, stands %s and has yet to come to them.", e.Partition, e.position())
+		return verdict.InFlight, yet + fmt.Sprintf("its fan-out in their partition, %d, stands %s and has yet to come to them.", e.Partition, e.position())
 	case state.Sweep != nil && !sent.Before(state.Sweep.From):
-		return Rehydrating, yet + fmt.Sprintf("it was sent at %s, and the rehydration that is about to finish looks once more for everything "+
+		return verdict.Rehydrating, yet + fmt.Sprintf("it was sent at %s, and the rehydration that is about to finish looks once more for everything "+
 			"sent since %s.", at(sent), at(state.Sweep.From))
 	case s.fresh(e.Stored.Message, e.User, e.Edges):
-		return Missing, fmt.Sprintf("%s should have %s and does not yet: it was sent at %s, when their edge to %s had just begun. The request that began it appends "+
+		return verdict.Missing, fmt.Sprintf("%s should have %s and does not yet: it was sent at %s, when their edge to %s had just begun. The request that began it appends "+
 			"it if fan-out did not; unless it is there in a moment, 'fanmail audit --user %s --repair' appends it.",
 			e.User, e.Message, at(sent), e.followed(), e.User)
 	default:
-		return Missing, fmt.Sprintf("%s should have %s and does not: it was sent at %s, before their horizon, which is %s, and its fan-out in their "+
+		return verdict.Missing, fmt.Sprintf("%s should have %s and does not: it was sent at %s, before their horizon, which is %s, and its fan-out in their "+
 			"partition, %d, has passed them; 'fanmail audit --user %s --repair' appends it.",
 			e.User, e.Message, at(sent), at(e.Horizon), e.Partition, e.User)
 	}

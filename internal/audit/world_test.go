@@ -22,6 +22,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/verdict"
 	"github.com/fanmail/fanmail/test/leaktest"
 	"github.com/fanmail/fanmail/test/tamper/damage"
 )
@@ -264,7 +265,7 @@ func (w *world) read() (ids []message.ID, total int64) {
 }
 
 // run audits, and returns the findings and the summary.
-func run(ctx context.Context, t *testing.T, s *audit.Service, request audit.Request) ([]audit.Finding, audit.Summary) {
+func run(ctx context.Context, t *testing.T, s *audit.Service, request audit.Request) ([]audit.Finding, verdict.Summary) {
 	t.Helper()
 	var findings []audit.Finding
 	summary, err := s.Audit(ctx, request, func(e audit.Event) error {
@@ -279,7 +280,7 @@ func run(ctx context.Context, t *testing.T, s *audit.Service, request audit.Requ
 
 var ben = partition.Of("ben", partitions)
 
-func kindsOf(findings []audit.Finding) (kinds []audit.Kind) {
+func kindsOf(findings []audit.Finding) (kinds []verdict.Kind) {
 	for _, f := range findings {
 		kinds = append(kinds, f.Kind)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // auditCommand audits inboxes.
@@ -83,7 +84,7 @@ func (a *auditCommand) run(ctx context.Context, c *client.Client) error {
 	return ctx.Err()
 }
 
-func (a *auditCommand) progress(p client.AuditProgress) {
+func (a *auditCommand) progress(p verdict.Progress) {
 	if a.bar == nil {
 		a.bar = newProgress(a.process, "audited users", p.Of)
 	}
@@ -136,7 +137,7 @@ func printFinding(w io.Writer, f client.Finding) error {
 	return printf(w, "%s\n", program.Printable(b.String()))
 }
 
-func printAudit(w io.Writer, s client.AuditSummary, repair bool) error {
+func printAudit(w io.Writer, s verdict.Summary, repair bool) error {
 	err := printf(w, "audited    %s, %s, %s expected\nfound      %s\n",
 		plural(s.Users, "user", "users"), plural(s.Entries, "entry", "entries"), count(s.Expected), kinds(s.Found))
 	if err == nil && repair {
@@ -168,7 +169,7 @@ func printAudit(w io.Writer, s client.AuditSummary, repair bool) error {
 }
 
 // kinds returns the number of findings of each kind as text.
-func kinds(counts map[client.FindingKind]int64) string {
+func kinds(counts map[verdict.Kind]int64) string {
 	if len(counts) == 0 {
 		return "nothing"
 	}
@@ -179,7 +180,7 @@ func kinds(counts map[client.FindingKind]int64) string {
 	return strings.Join(texts, ", ")
 }
 
-func total(counts map[client.FindingKind]int64) int64 {
+func total(counts map[verdict.Kind]int64) int64 {
 	sum := int64(0)
 	for _, n := range counts {
 		sum += n

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // TestExplainAndAudit explains and audits deliveries of a real server.
@@ -33,7 +34,7 @@ func TestExplainAndAudit(t *testing.T) {
 	require.Equal(t, "not_followed_then: "+id+" is not for dora: it is to the followers of ann, whom they have never followed.\n",
 		ask("explain", "dora", id))
 	explained := fromJSON[client.Explanation](t, ask("explain", "ben", id, "--json"))
-	require.Equal(t, client.VerdictDelivered, explained.Verdict)
+	require.Equal(t, verdict.Delivered, explained.Verdict)
 	require.Equal(t, &client.EntryPlace{}, explained.Entry)
 
 	require.Equal(t, "audited    1 user, 1 entry, 1 expected\nfound      nothing\n", ask("audit"))

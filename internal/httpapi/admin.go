@@ -6,6 +6,7 @@ import (
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 func (s *server) explain(w *response, r *http.Request) error {
@@ -27,7 +28,7 @@ func (s *server) explain(w *response, r *http.Request) error {
 
 func explanation(e audit.Explanation) client.Explanation {
 	answer := client.Explanation{
-		User: e.User, Message: e.Message, Verdict: client.Verdict(e.Verdict), Sentence: e.Sentence,
+		User: e.User, Message: e.Message, Verdict: e.Verdict, Sentence: e.Sentence,
 		From: e.Stored.From, StoredAt: client.Time{Time: e.Stored.StoredAt}, Audience: e.Stored.Audience,
 		Named: e.Named, Spans: []client.Span{},
 		LastViewed: client.Time{Time: e.State.LastViewed}, Horizon: client.Time{Time: e.Horizon},
@@ -56,7 +57,7 @@ func explanation(e audit.Explanation) client.Explanation {
 	if gap := e.Gap; gap != nil {
 		answer.Gap = &client.Gap{After: client.Time{Time: gap.After}, Before: client.Time{Time: gap.Before}, Messages: gap.Messages}
 	}
-	if e.Verdict != audit.UnknownMessage {
+	if e.Verdict != verdict.UnknownMessage {
 		answer.Sent = client.Time{Time: e.Stored.Sent()}
 		answer.Fanout = &client.PartitionFanout{
 			Partition: e.Partition, Planned: e.Planned, Recipients: e.InPlan, Passed: e.Passed(),

@@ -29,8 +29,7 @@ func (s *server) audit(w *response, r *http.Request) error {
 	})
 	switch {
 	case err == nil:
-		wire := auditSummary(summary)
-		_ = writeLine(stream, client.AuditLine{Summary: &wire}) // an error means that the client is gone
+		_ = writeLine(stream, client.AuditLine{Summary: &summary}) // an error means that the client is gone
 	case w.status == 0:
 		return err
 	default:
@@ -93,32 +92,16 @@ func writeLine(to *stream, line client.AuditLine) error {
 }
 
 func auditLine(e audit.Event) client.AuditLine {
-	if p := e.Progress; p != nil {
-		return client.AuditLine{Progress: &client.AuditProgress{Users: p.Users, Of: p.Of}}
+	if e.Progress != nil {
+		return client.AuditLine{Progress: e.Progress}
 	}
 	f := e.Finding
 	finding := &client.Finding{
-		Kind: client.FindingKind(f.Kind), User: f.User, Message: f.Message, From: f.From,
+		Kind: f.Kind, User: f.User, Message: f.Message, From: f.From,
 		Detail: f.Detail, Repaired: f.Repaired, Note: f.Note,
 	}
 	if f.Placed {
 		finding.Bucket, finding.Slot = &f.At.Sequence, &f.At.Slot
 	}
 	return client.AuditLine{Finding: finding}
-}
-
-func auditSummary(s audit.Summary) client.AuditSummary {
-	return client.AuditSummary{
-		Users: s.Users, Entries: s.Entries, Expected: s.Expected,
-		Found: countsByKind(s.Found), Repaired: countsByKind(s.Repaired), Remaining: countsByKind(s.Remaining),
-		InFlight: s.InFlight, DeadLettered: s.DeadLettered, Tolerated: s.Tolerated, Rehydrating: s.Rehydrating,
-	}
-}
-
-func countsByKind(counts map[audit.Kind]int64) map[client.FindingKind]int64 {
-	wire := make(map[client.FindingKind]int64, len(counts))
-	for kind, n := range counts {
-		wire[client.FindingKind(kind)] = n
-	}
-	return wire
 }

@@ -5,50 +5,7 @@ import (
 	"net/url"
 
 	"github.com/fanmail/fanmail/pkg/message"
-)
-
-// Verdict is the reason why a user has a message or does not have it.
-type Verdict string
-
-// The verdicts. There are no others.
-const (
-	// VerdictDelivered is a message that is in the inbox.
-	VerdictDelivered Verdict = "delivered"
-	// VerdictRecovered is a message that a rehydration put into the inbox.
-	VerdictRecovered Verdict = "recovered"
-	// VerdictInGap is a message in a gap of the inbox. The server reads it from the messages of its author whenever the inbox is
-	// paged.
-	VerdictInGap Verdict = "in_gap"
-	// VerdictExpired is a message that has expired for the user, whether it is stored or not.
-	VerdictExpired Verdict = "expired"
-	// VerdictDeleted is a message that was deleted from the inbox.
-	VerdictDeleted Verdict = "deleted"
-	// VerdictDormant is a message that a rehydration will recover when the user returns.
-	VerdictDormant Verdict = "dormant"
-	// VerdictRehydrating is a message that a rehydration will recover, which waits or runs.
-	VerdictRehydrating Verdict = "rehydrating"
-	// VerdictInFlight is a message whose fan-out has not reached the user yet.
-	VerdictInFlight Verdict = "in_flight"
-	// VerdictDeadLettered is a message whose fan-out was given up before it reached the user.
-	VerdictDeadLettered Verdict = "dead_lettered"
-	// VerdictNotFollowedThen is a message that was sent when the user no longer followed its author, or had never followed the
-	// author.
-	VerdictNotFollowedThen Verdict = "not_followed_then"
-	// VerdictNotFollowedYet is a message that was sent before the user began to follow its author.
-	VerdictNotFollowedYet Verdict = "not_followed_yet"
-	// VerdictNotSubscribedThen is a message to topics. When it was sent, the user was subscribed to none of them nor of their ancestors.
-	VerdictNotSubscribedThen Verdict = "not_subscribed_then"
-	// VerdictNotSubscribedYet is a message to topics that was sent before the user subscribed to one of them, or of their ancestors.
-	VerdictNotSubscribedYet Verdict = "not_subscribed_yet"
-	// VerdictNotAddressed is a message to others: to a list that does not name the user, or by the user themselves.
-	VerdictNotAddressed Verdict = "not_addressed"
-	// VerdictVoid is a message that no user gets, because it was stored too late, or because its time was too far ahead of the
-	// store's clock.
-	VerdictVoid Verdict = "void"
-	// VerdictUnknownMessage is an id under which no message is stored.
-	VerdictUnknownMessage Verdict = "unknown_message"
-	// VerdictMissing is a message that should be in the inbox and is not.
-	VerdictMissing Verdict = "missing"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // Subscriptions are the times in which a user was subscribed to a topic.
@@ -59,9 +16,9 @@ type Subscriptions struct {
 
 // Explanation is a verdict with the facts that led to it. Fields without a fact are empty.
 type Explanation struct {
-	User    message.UserID `json:"user"`
-	Message message.ID     `json:"message"`
-	Verdict Verdict        `json:"verdict"`
+	User    message.UserID  `json:"user"`
+	Message message.ID      `json:"message"`
+	Verdict verdict.Verdict `json:"verdict"`
 	// Sentence says the verdict in words, and what happens next.
 	Sentence string `json:"sentence"`
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 const explainedJSON = `{"user":"bob","message":"019b7ca9-8c88-7000-8000-000000000000","verdict":"dormant","sentence":"Not yet.",
@@ -30,7 +31,7 @@ func TestExplain(t *testing.T) {
 	got, err := c.Explain(t.Context(), "bob&co", id)
 	require.NoError(t, err)
 	require.Equal(t, "GET /v1/admin/explain?message=019b7ca9-8c88-7000-8000-000000000000&user=bob%26co", asked)
-	require.Equal(t, client.VerdictDormant, got.Verdict)
+	require.Equal(t, verdict.Dormant, got.Verdict)
 	require.Equal(t, epoch.Truncate(1e9), got.Sent.Time)
 	require.Len(t, got.Spans, 1)
 	require.True(t, got.Spans[0].Until.IsZero())
@@ -119,7 +120,7 @@ func TestAuditIsLeft(t *testing.T) {
 	})
 	for line, err := range c.Audit(t.Context(), client.AuditOptions{}) {
 		require.NoError(t, err)
-		require.Equal(t, &client.AuditProgress{Users: 1, Of: 2}, line.Progress)
+		require.Equal(t, &verdict.Progress{Users: 1, Of: 2}, line.Progress)
 		break
 	}
 	<-ended

@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
 // AuditOptions selects the users that an audit checks.
@@ -21,32 +22,9 @@ type AuditOptions struct {
 	Repair bool `json:"repair,omitempty"`
 }
 
-// FindingKind is a kind of error in an inbox.
-type FindingKind string
-
-// The kinds of findings. There are no others.
-const (
-	// FindingMissing is a message that should be in the inbox and is not.
-	FindingMissing FindingKind = "missing"
-	// FindingExtra is an entry that does not belong in the inbox.
-	FindingExtra FindingKind = "extra"
-	// FindingDifferent is an entry that differs from its message.
-	FindingDifferent FindingKind = "different"
-	// FindingDouble is a message that is in the inbox more than once.
-	FindingDouble FindingKind = "double"
-	// FindingOutOfOrder is a bucket with wrong bounds, or with slots in a wrong order.
-	FindingOutOfOrder FindingKind = "out_of_order"
-	// FindingGapCount is a gap whose recorded number of messages is wrong, or a read mark's number in it.
-	FindingGapCount FindingKind = "gap_count"
-	// FindingGapOverlap is an entry in a gap, which is counted twice.
-	FindingGapOverlap FindingKind = "gap_overlap"
-	// FindingDamaged is a record that cannot be read, or a bucket that is missing below another.
-	FindingDamaged FindingKind = "damaged"
-)
-
 // Finding is one error in an inbox.
 type Finding struct {
-	Kind FindingKind    `json:"kind"`
+	Kind verdict.Kind   `json:"kind"`
 	User message.UserID `json:"user"`
 	// Message is the message concerned, and From its author. Both are empty if the finding concerns no message.
 	Message message.ID     `json:"message,omitzero"`
@@ -61,38 +39,12 @@ type Finding struct {
 	Note     string `json:"note,omitempty"`
 }
 
-// AuditProgress is the progress of an audit.
-type AuditProgress struct {
-	// Users counts the audited users, Of all users that the audit will check.
-	Users int64 `json:"users"`
-	Of    int64 `json:"of"`
-}
-
-// AuditSummary is the result of an audit.
-type AuditSummary struct {
-	// Users counts the audited users, Entries the entries in their inboxes, Expected the entries that they must hold.
-	Users    int64 `json:"users"`
-	Entries  int64 `json:"entries"`
-	Expected int64 `json:"expected"`
-	// Found, Repaired and Remaining count the findings of each kind. A kind without findings has no key.
-	Found     map[FindingKind]int64 `json:"found"`
-	Repaired  map[FindingKind]int64 `json:"repaired"`
-	Remaining map[FindingKind]int64 `json:"remaining"`
-	// InFlight, DeadLettered and Tolerated count deliveries that are no findings. InFlight are on their way. DeadLettered were given up.
-	// Tolerated were sent close to the beginning or end of a follow: an inbox with the message and an inbox without it are both correct.
-	InFlight     int64 `json:"in_flight"`
-	DeadLettered int64 `json:"dead_lettered"`
-	Tolerated    int64 `json:"tolerated"`
-	// Rehydrating counts users whose inboxes were being rebuilt. The audit cannot check them for missing messages.
-	Rehydrating int64 `json:"rehydrating"`
-}
-
 // AuditLine is one line of the answer to an audit. Exactly one field is set. The last line has a Summary or an Error.
 type AuditLine struct {
-	Progress *AuditProgress `json:"progress,omitempty"`
-	Finding  *Finding       `json:"finding,omitempty"`
-	Summary  *AuditSummary  `json:"summary,omitempty"`
-	Error    *Problem       `json:"error,omitempty"`
+	Progress *verdict.Progress `json:"progress,omitempty"`
+	Finding  *Finding          `json:"finding,omitempty"`
+	Summary  *verdict.Summary  `json:"summary,omitempty"`
+	Error    *Problem          `json:"error,omitempty"`
 }
 
 // Audit recomputes inboxes. It returns the lines in the order in which the server sends them: progress, findings, and at the end

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 	"github.com/fanmail/fanmail/test/testenv"
 )
 
@@ -127,12 +128,12 @@ func (w *world) damageAndRepair(ctx context.Context) {
 	server = w.start(ctx)
 	code, findings, _ := w.audit(ctx)
 	require.Equal(w, 1, code, "the audit exits as if there were nothing")
-	kinds := make(map[message.ID]client.FindingKind)
+	kinds := make(map[message.ID]verdict.Kind)
 	for _, f := range findings {
 		require.EqualValues(w, owner, f.User)
 		kinds[f.Message] = f.Kind
 	}
-	require.Equal(w, map[message.ID]client.FindingKind{removed: client.FindingMissing, doubled: client.FindingDouble}, kinds)
+	require.Equal(w, map[message.ID]verdict.Kind{removed: verdict.MissingEntry, doubled: verdict.DoubleEntry}, kinds)
 	code, findings, summary := w.audit(ctx, "--repair")
 	require.Zero(w, code)
 	require.Len(w, findings, 2)
@@ -161,7 +162,7 @@ func (w *world) requireSoundInboxes(ctx context.Context) {
 }
 
 // audit runs "fanmail audit" and returns its exit code and output.
-func (w *world) audit(ctx context.Context, args ...string) (code int, findings []client.Finding, summary client.AuditSummary) {
+func (w *world) audit(ctx context.Context, args ...string) (code int, findings []client.Finding, summary verdict.Summary) {
 	w.Helper()
 	args = append([]string{"audit", "--json", "--server", w.site.URL()}, args...)
 	audit := testenv.Exec(ctx, w.T, nil, w.programs.Fanmail, args...)

@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
@@ -141,6 +142,6 @@ func (e *ended) requireClean(messages []message.Message) {
 	for _, user := range e.users {
 		explained, err := service.Explain(t.Context(), user, messages[1].ID)
 		require.NoError(t, err)
-		require.Contains(t, []audit.Verdict{audit.Delivered, audit.Dormant}, explained.Verdict, explained.Sentence)
+		require.Contains(t, []verdict.Verdict{verdict.Delivered, verdict.Dormant}, explained.Verdict, explained.Sentence)
 	}
 }

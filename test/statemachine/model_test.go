@@ -203,8 +203,8 @@ func (m *model) followed(p follow.Pair, now time.Time) {
 	m.caught[p] = append(m.caught[p], done)
 }
 
-// verdict is what holds of a message and a user in the end.
-type verdict struct {
+// judgement is what holds of a message and a user in the end.
+type judgement struct {
 	// recipient tells that fan-out comes across the user for certain, candidate that it may.
 	recipient, candidate bool
 	// must tells that the message has to be in the inbox, may that it is allowed to be.
@@ -215,9 +215,9 @@ type verdict struct {
 
 // judge tells what holds of a message and a user now. Most of the time there are no two opinions; there are where the edge
 // or the user's state changed after the message had been stored, and fan-out may have passed before or after.
-func (m *model) judge(s stored, user message.UserID) (v verdict) {
+func (m *model) judge(s stored, user message.UserID) (v judgement) {
 	if s.Void {
-		return verdict{}
+		return judgement{}
 	}
 	v.warm, v.late = delivers(s.horizons[user], s.Sent()), delivers(m.seen[user].horizon, s.Sent())
 	v.recipient = s.Names(user)

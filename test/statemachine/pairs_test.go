@@ -11,16 +11,17 @@ import (
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
+	"github.com/fanmail/fanmail/pkg/verdict"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
 var (
 	// visible are the verdicts of messages that the pages of a user show.
-	visible = []audit.Verdict{audit.Delivered, audit.Recovered, audit.InGap, audit.Dormant, audit.Rehydrating}
+	visible = []verdict.Verdict{verdict.Delivered, verdict.Recovered, verdict.InGap, verdict.Dormant, verdict.Rehydrating}
 	// gone are the verdicts of messages that a user had, or may have had.
-	gone = []audit.Verdict{audit.Expired, audit.Deleted, audit.Void}
+	gone = []verdict.Verdict{verdict.Expired, verdict.Deleted, verdict.Void}
 	// others are the verdicts of messages that are for other users.
-	others = []audit.Verdict{audit.NotFollowedThen, audit.NotFollowedYet, audit.NotSubscribedThen, audit.NotSubscribedYet, audit.NotAddressed}
+	others = []verdict.Verdict{verdict.NotFollowedThen, verdict.NotFollowedYet, verdict.NotSubscribedThen, verdict.NotSubscribedYet, verdict.NotAddressed}
 )
 
 // checkPairs demands of every message and user that pages, fan-out, Audit and Explain agree. Everything is at rest. mayMiss tells of which
@@ -36,7 +37,7 @@ func (m *machine) checkPairs(t *rapid.T, users []message.UserID, mayMiss func(s 
 			e, err := auditor.Explain(t.Context(), user, s.ID)
 			require.NoError(t, err)
 			p.check(t, s, e)
-			require.True(t, e.Verdict != audit.Missing || mayMiss(s, user), e.Sentence)
+			require.True(t, e.Verdict != verdict.Missing || mayMiss(s, user), e.Sentence)
 			expected += count(expects(e))
 		}
 		require.Empty(t, p.found, "findings of %s that Explain knows nothing of", user)
@@ -46,7 +47,7 @@ func (m *machine) checkPairs(t *rapid.T, users []message.UserID, mayMiss func(s 
 
 // expects reports whether by what Explain tells the message has to be in the inbox, deleted or not.
 func expects(e audit.Explanation) bool {
-	return e.Verdict != audit.Expired && e.Verdict != audit.Void && e.Gap == nil && !e.Stored.Sent().After(e.Horizon) && e.State.Known() &&
+	return e.Verdict != verdict.Expired && e.Verdict != verdict.Void && e.Gap == nil && !e.Stored.Sent().After(e.Horizon) && e.State.Known() &&
 		follow.ForAny(e.Stored.Message, e.User, e.Edges)
 }
 
@@ -66,23 +67,23 @@ func (p *pairs) check(t *rapid.T, s stored, e audit.Explanation) {
 	finding, found := p.found[s.ID]
 	delete(p.found, s.ID)
 	switch {
-	case e.Verdict == audit.Missing:
-		require.Equal(t, audit.MissingEntry, finding.Kind, e.Sentence)
+	case e.Verdict == verdict.Missing:
+		require.Equal(t, verdict.MissingEntry, finding.Kind, e.Sentence)
 	case found:
 		// A request that ends an edge stalls, and fan-out delivers what is sent meanwhile.
-		require.Equal(t, audit.ExtraEntry, finding.Kind, finding.Detail)
+		require.Equal(t, verdict.ExtraEntry, finding.Kind, finding.Detail)
 		require.True(t, v.candidate && !follow.ForAny(s.Message, p.user, e.Edges), finding.Detail)
 	}
 	require.Equal(t, slices.Contains(visible, e.Verdict), slices.Contains(p.pages, s.ID), "pages of %s show it or not, but: %s", p.user, e.Sentence)
 
 	inBucket := e.Entry != nil && !e.Entry.Deleted && !e.Entry.Expired
-	require.Equal(t, e.Verdict == audit.Delivered || e.Verdict == audit.Recovered, inBucket && e.Verdict != audit.Expired, e.Sentence)
+	require.Equal(t, e.Verdict == verdict.Delivered || e.Verdict == verdict.Recovered, inBucket && e.Verdict != verdict.Expired, e.Sentence)
 	require.False(t, v.recipient && slices.Contains(others, e.Verdict), "it is for %s, but: %s", p.user, e.Sentence)
 	require.True(t, v.candidate || slices.Contains(others, e.Verdict) || slices.Contains(gone, e.Verdict), "it is not for %s, but: %s", p.user, e.Sentence)
 }
 
 // audit audits the user. It passes over entries that are there since the beginning, and are of no message.
-func (p *pairs) audit(t *rapid.T, auditor *audit.Service) audit.Summary {
+func (p *pairs) audit(t *rapid.T, auditor *audit.Service) verdict.Summary {
 	p.found = make(map[message.ID]audit.Finding)
 	summary, err := auditor.Audit(t.Context(), audit.Request{User: p.user}, func(e audit.Event) error {
 		if e.Finding != nil {
@@ -95,7 +96,7 @@ func (p *pairs) audit(t *rapid.T, auditor *audit.Service) audit.Summary {
 	if box, ok := p.model.inboxes[p.user]; ok {
 		for _, id := range box.prefilled {
 			if f, found := p.found[id]; found {
-				require.Equal(t, audit.ExtraEntry, f.Kind, f.Detail)
+				require.Equal(t, verdict.ExtraEntry, f.Kind, f.Detail)
 				delete(p.found, id)
 			}
 		}

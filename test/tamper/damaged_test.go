@@ -17,6 +17,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 	"github.com/fanmail/fanmail/test/tamper/damage"
 )
 
@@ -136,7 +137,7 @@ func TestEachHurtsItself(t *testing.T) {
 		for line, err := range c.Audit(t.Context(), client.AuditOptions{Repair: true}) {
 			require.NoError(t, err)
 			switch {
-			case line.Finding != nil && line.Finding.Kind == client.FindingDamaged:
+			case line.Finding != nil && line.Finding.Kind == verdict.Damaged:
 				damaged = append(damaged, line.Finding.User)
 				require.NotEmpty(t, line.Finding.Detail)
 				require.Contains(t, line.Finding.Note, "not repaired")

@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/app/embedded"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/verdict"
 	"github.com/fanmail/fanmail/test/leaktest"
 )
 
@@ -47,9 +48,9 @@ func serveWith(t *testing.T, data string, wrap func(app.Parts) app.Parts, do fun
 }
 
 // audit audits all users. It returns the findings, and the numbers of found, repaired and remaining ones.
-func audit(t *testing.T, c *client.Client, repair bool) (findings map[message.ID]client.FindingKind, summary client.AuditSummary) {
+func audit(t *testing.T, c *client.Client, repair bool) (findings map[message.ID]verdict.Kind, summary verdict.Summary) {
 	t.Helper()
-	findings = make(map[message.ID]client.FindingKind)
+	findings = make(map[message.ID]verdict.Kind)
 	for line, err := range c.Audit(t.Context(), client.AuditOptions{Repair: repair}) {
 		require.NoError(t, err)
 		switch {
@@ -102,13 +103,13 @@ func TestAuditMendsWhatWasTamperedWith(t *testing.T) {
 	require.Zero(t, code, output)
 
 	serve(t, data, func(c *client.Client) {
-		want := map[message.ID]client.FindingKind{newest: client.FindingMissing, ids[10]: client.FindingDouble}
+		want := map[message.ID]verdict.Kind{newest: verdict.MissingEntry, ids[10]: verdict.DoubleEntry}
 		found, summary := audit(t, c, false)
 		require.Equal(t, want, found)
 		require.Len(t, summary.Remaining, 2)
 		explained, err := c.Explain(t.Context(), "ben", newest)
 		require.NoError(t, err)
-		require.Equal(t, client.VerdictMissing, explained.Verdict)
+		require.Equal(t, verdict.Missing, explained.Verdict)
 
 		found, summary = audit(t, c, true)
 		require.Equal(t, want, found)
