@@ -144,7 +144,9 @@ func (w *world) put(t *testing.T, m message.Message, p int, scan progress.Scan) 
 func (w *world) publish(t *testing.T, messages ...message.Message) {
 	t.Helper()
 	for _, m := range messages {
-		require.NoError(t, w.Bus.EmitPublished(t.Context(), []event.Published{event.NewPublished(m.Ref())}, true))
+		published := event.NewPublished(m.Ref())
+		published.Memory = m.Memory()
+		require.NoError(t, w.Bus.EmitPublished(t.Context(), []event.Published{published}, true))
 	}
 }
 

@@ -92,17 +92,39 @@ func (r *Router) Run(intake, processing context.Context, fetch func(ctx context.
 // take fetches events and queues their messages, until intake ends.
 func (r *Router) take(intake, processing context.Context, waiting *mailQueue, fetch func(ctx context.Context, limit int) ([]bus.Received, error)) {
 	for room := waiting.room(intake); room > 0; room = waiting.room(intake) {
-		received, err := fetch(intake, min(room, r.opts.RouteEvents, max(1, r.opts.BatchBytes/message.MaxMemory)))
+		received, err := fetch(intake, min(room, r.opts.RouteEvents))
 		switch {
 		case err == nil:
-			mailings, failed := r.open(processing, received)
-			waiting.add(mailings)
-			r.handBack(processing, failed)
+			for len(received) > 0 && waiting.room(intake) > 0 {
+				n := r.fitting(received)
+				mailings, failed := r.open(processing, received[:n])
+				waiting.add(mailings)
+				r.handBack(processing, failed)
+				received = received[n:]
+			}
+			for _, item := range received { // another router opens them
+				r.releaseAfter(item, 0)
+			}
 		case intake.Err() == nil:
 			r.opts.Logger.Error().Err(err).Msg("taking published messages failed: trying again")
 			startstop.Pause(intake, time.Second)
 		}
 	}
+}
+
+// fitting returns of how many events the messages may be read together, because they take at most Options.BatchBytes; it is at least one.
+func (r *Router) fitting(received []bus.Received) int {
+	sum := 0
+	for n, item := range received {
+		memory := message.MaxMemory
+		if published, err := event.DecodePublished(item.Delivery().Payload); err == nil && published.Memory > 0 {
+			memory = published.Memory
+		}
+		if sum += memory; n > 0 && sum > r.opts.BatchBytes {
+			return n
+		}
+	}
+	return len(received)
 }
 
 // work does one round.
@@ -343,8 +365,12 @@ func (r *Router) handBack(ctx context.Context, failed []failure) {
 			logDelivery(r.opts.Logger.Error().Err(f.err), delivery).Stringer("again_in", again).
 				Msg("a published message cannot be routed now: routing other messages first")
 		}
-		if err := f.event.Release(again); err != nil {
-			logDelivery(r.opts.Logger.Warn().Err(err), delivery).Msg("handing a published event back failed: the bus hands it out again later")
-		}
+		r.releaseAfter(f.event, again)
+	}
+}
+
+func (r *Router) releaseAfter(item bus.Received, after time.Duration) {
+	if err := item.Release(after); err != nil {
+		logDelivery(r.opts.Logger.Warn().Err(err), item.Delivery()).Msg("handing a published event back failed: the bus hands it out again later")
 	}
 }

@@ -272,7 +272,9 @@ func (s *Service) emit(ctx context.Context, results []Result) {
 	var events []event.Published
 	for _, r := range results {
 		if r.Err == nil {
-			events = append(events, event.NewPublished(r.Message.Ref()))
+			published := event.NewPublished(r.Message.Ref())
+			published.Memory = r.Message.Memory()
+			events = append(events, published)
 		}
 	}
 	if len(events) == 0 {

@@ -50,6 +50,8 @@ type Published struct {
 	Version int            `json:"v"`
 	ID      message.ID     `json:"id"`
 	From    message.UserID `json:"from"`
+	// Memory is what the message takes: see message.Message.Memory. Zero means that the sender does not know it.
+	Memory int `json:"memory,omitempty"`
 	// Trace travels in headers, not in the payload.
 	Trace Trace `json:"-"`
 }
