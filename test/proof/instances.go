@@ -72,10 +72,10 @@ func instances() []instance {
 			}),
 		},
 		{
-			"rehydrate-quick-gap", "a message in a gap and another, and sweeps that end at once; 3 logins, a crash, a takeover, a task again", false,
+			"rehydrate-quick-gap", "a message in a gap and another, and sweeps that end at once; 2 logins, a crash, a takeover, a task again", false,
 			searchToTheEnd(&rehydration{
 				messages: 2, top: 5, horizons: []int8{3}, gap: true,
-				logins: 3, crashes: 1, takeovers: 1, repeats: 1, stalls: true, quick: true,
+				logins: 2, crashes: 1, takeovers: 1, repeats: 1, stalls: true, quick: true,
 			}),
 		},
 		{
@@ -178,6 +178,13 @@ func instances() []instance {
 			"rehydrate-quick-long", "as rehydrate-quick, 3 logins, with more times", true,
 			searchToTheEnd(&rehydration{
 				messages: 1, top: 5, horizons: both,
+				logins: 3, crashes: 1, takeovers: 1, repeats: 1, stalls: true, quick: true,
+			}),
+		},
+		{
+			"rehydrate-quick-gap-3-long", "as rehydrate-quick-gap, 3 logins", true,
+			searchToTheEnd(&rehydration{
+				messages: 2, top: 5, horizons: []int8{3}, gap: true,
 				logins: 3, crashes: 1, takeovers: 1, repeats: 1, stalls: true, quick: true,
 			}),
 		},

@@ -67,6 +67,10 @@ const (
 	quickEndByBounds
 	lookFromHorizon
 	lookBeforeRaise
+	storedBeforeCeiling
+	ceilingReadFirst
+	ceilingFallsBack
+	ceilingKnownAbove
 
 	emitFirst
 	startInTask
@@ -278,6 +282,10 @@ func shortcuts() []shortcut {
 	rehydrates(quickEndByBounds, "end the sweep of a raise at once by its bounds, although the count of a gap is owed", quickBehind)
 	rehydrates(lookFromHorizon, "end the sweep of a raise at once after a look from the new horizon", quick)
 	rehydrates(lookBeforeRaise, "end the sweep of a raise at once after a look before the raise", quick)
+	rehydrates(storedBeforeCeiling, "store a message before the ceiling is raised", quick)
+	rehydrates(ceilingReadFirst, "join a read of the ceiling that began before the horizon was raised", quick)
+	rehydrates(ceilingFallsBack, "raise the ceiling with a write that may be lost", quick)
+	rehydrates(ceilingKnownAbove, "remember a ceiling above the one that is stored", quick)
 
 	scans := func(is mutation, name string, m scanning) {
 		m.mutation = is

@@ -1,5 +1,37 @@
 package main
 
+// ceiling is the record that no stored message was sent after a time.
+type ceiling struct {
+	stored int8
+	known  int8 // what the process knows that knows most
+	begun  int8 // what a read answers that has begun (a mutation)
+}
+
+// raiseCeiling lets a process raise the ceiling, by any clock. The message for which it does that is stored at any later time, or never.
+// After the last message a raise only makes looks longer: they end the sweep, or leave it to a host as a login does that does not look.
+func (m *rehydration) raiseCeiling(s system, yield func(event, system)) {
+	if !m.quick || s.messages[m.messages-1].stored() {
+		return
+	}
+	for to := s.ceiling.known + 1; to <= m.top; to++ {
+		t := s
+		t.ceiling.stored, t.ceiling.known = max(s.ceiling.stored, to), to
+		if m.mutation == ceilingKnownAbove {
+			t.ceiling.known = m.top
+		}
+		yield(happened("a process raises the ceiling to %d", to), t)
+	}
+}
+
+// mayStore returns up to when a message may have been sent that a process stores next. A process that knows less of the ceiling
+// raises it to what it is.
+func (m *rehydration) mayStore(s *system) int8 {
+	if m.quick && m.mutation != storedBeforeCeiling {
+		return s.ceiling.known
+	}
+	return m.top
+}
+
 // asks lets a login find that it would raise the horizon too little, and leave it as it is. This has no effect: what may follow
 // might also have followed without the login.
 func (m *rehydration) asks(s system, yield func(event, system)) {
@@ -46,6 +78,20 @@ func (m *rehydration) endQuickly(s system, i int8, token bool, yield func(event,
 			yield(happened("host %d raises the horizon to %d and leaves a sweep, with the token", i, to), t)
 		}
 	case checking:
+		ceiling := s.ceiling.stored
+		if m.mutation == ceilingReadFirst {
+			ceiling = s.ceiling.begun
+		}
+		if t := s; ceiling > h.sweep-1 {
+			t.hosts[i].phase = seeking
+			yield(happened("host %d reads the ceiling %d, and will look for messages", i, ceiling), m.normal(t))
+		}
+		if ceiling > h.sweep {
+			return
+		}
+		m.willEnd(h)
+		yield(happened("host %d reads the ceiling %d, and will end its sweep", i, ceiling), m.normal(s))
+	case seeking:
 		after := h.sweep
 		if m.mutation == lookFromHorizon {
 			after = h.horizon
@@ -57,10 +103,7 @@ func (m *rehydration) endQuickly(s system, i int8, token bool, yield func(event,
 		if m.anyAfter(&s, after) {
 			return
 		}
-		known := *h
-		if *h = (rehydrator{phase: ending}); m.mutation == quickEndByBounds {
-			h.sweep, h.horizon = known.sweep, known.horizon
-		}
+		m.willEnd(h)
 		yield(happened("host %d finds no message after %d", i, after), m.normal(s))
 	case ending:
 		switch m.mutation {
@@ -76,5 +119,13 @@ func (m *rehydration) endQuickly(s system, i int8, token bool, yield func(event,
 			yield(happened("host %d ends the sweep at once", i), m.normal(s))
 		}
 	default:
+	}
+}
+
+// willEnd forgets what the host of a login needs no more.
+func (m *rehydration) willEnd(h *rehydrator) {
+	known := *h
+	if *h = (rehydrator{phase: ending}); m.mutation == quickEndByBounds {
+		h.sweep, h.horizon = known.sweep, known.horizon
 	}
 }

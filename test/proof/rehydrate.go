@@ -45,6 +45,7 @@ type system struct {
 	edge     edge
 	hosts    [2]rehydrator
 	cutter   cutter
+	ceiling  ceiling
 
 	logins, crashes, takeovers, repeats, cuts int8 // left
 }
@@ -80,6 +81,7 @@ func (m *rehydration) initial() []system {
 		if m.gap {
 			s.messages[0] = canonical{place: handled, sent: 1, direct: true}
 			s.user.gaps[0] = gap{before: horizon, messages: 1}
+			s.ceiling = ceiling{stored: 1, known: 1}
 		}
 		s.stale = m.secondary(s.user)
 		if !m.edges {
@@ -99,6 +101,7 @@ func (m *rehydration) next(s system, yield func(event, system)) {
 		yield = func(e event, t system) { to(e, m.refuse(s, t)) }
 		m.cut(s, yield)
 	}
+	m.raiseCeiling(s, yield)
 	m.publish(s, yield)
 	m.fanOut(s, yield)
 	m.login(s, yield)
@@ -118,7 +121,14 @@ func (m *rehydration) surroundings(s system, yield func(event, system)) {
 		t.stale = s.user
 		yield(happened("the secondary catches up"), t)
 	}
+	t := s
 	switch m.mutation {
+	case ceilingReadFirst:
+		t.ceiling.begun = s.ceiling.stored
+		yield(happened("a read of the ceiling begins"), t)
+	case ceilingFallsBack:
+		t.ceiling.stored = 0
+		yield(happened("the ceiling falls back"), t)
 	case computedRaised, computedLowered, voidRaised, voidLowered:
 		if s.setting == 0 {
 			s.setting = 1
@@ -140,7 +150,7 @@ func (m *rehydration) publish(s system, yield func(event, system)) {
 		if c.stored() {
 			continue
 		}
-		for sent := int8(1); sent <= m.top; sent++ {
+		for sent := int8(1); sent <= m.mayStore(&s); sent++ {
 			t := s
 			t.messages[i] = canonical{place: waiting, sent: sent}
 			yield(happened("message %d is stored, sent %d", int8(i), sent), t)
@@ -358,6 +368,9 @@ func (m *rehydration) show(s system) string {
 	}
 	if m.edges {
 		fmt.Fprintf(&b, ", edge %s", s.edge)
+	}
+	if m.quick {
+		fmt.Fprintf(&b, ", ceiling %d", s.ceiling.stored)
 	}
 	b.WriteString("; messages")
 	for i, c := range s.messages[:m.messages] {

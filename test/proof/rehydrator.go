@@ -33,7 +33,8 @@ const (
 	sweeping        // query for the messages after the sweep
 	closing         // append them, and finish after the last one
 	looked          // raise the horizon, after a look for later messages (a mutation)
-	checking        // look for messages after the sweep of a login
+	checking        // read the ceiling, for the sweep of a login
+	seeking         // look for messages after that sweep
 	ending          // end that sweep at once
 )
 
@@ -165,7 +166,7 @@ func (m *rehydration) work(s system, i int8, token bool, yield func(event, syste
 		}
 	case copying, closing:
 		m.finish(s, i, token, yield)
-	case looked, checking, ending:
+	case looked, checking, seeking, ending:
 		m.endQuickly(s, i, token, yield)
 	default:
 	}
