@@ -174,7 +174,7 @@ func TestDocuments(t *testing.T) {
 	record, err := db.Settings().Load(ctx)
 	require.NoError(t, err)
 	require.NoError(t, db.Settings().Replace(ctx, record, settings.First(storetest.Proposed, at)))
-	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{}))
+	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "format"}}))
 	require.NoError(t, db.Retention().Replace(ctx, retention.Round{}, retention.Round{
 		Began: at, Partition: 3, After: "zoë", Token: "host-1", Until: at.Add(time.Minute),
 		Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4),
@@ -182,6 +182,7 @@ func TestDocuments(t *testing.T) {
 	}))
 	requireGolden(t, "walk.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "walk"}}))
 	require.NoError(t, db.Sweep().Replace(ctx, retention.Round{}, retention.Round{Began: at, Token: "host-2", Until: at.Add(time.Minute)}))
+	requireGolden(t, "ceiling.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "ceiling"}}))
 	requireGolden(t, "sweep.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "sweep"}}))
 }
 

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/fanmail/fanmail/internal/storemetrics"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // ShardKeys returns the shard key of each collection that has one.
@@ -46,4 +47,9 @@ func Permanent(err error) bool { return permanent(err) }
 func (db *DB) Replicated() {
 	db.server.SetName = "set"
 	db.open()
+}
+
+// Shared returns a function that shares runs of work among those who wait for it.
+func Shared(work func(context.Context) (message.ID, error)) func(context.Context) (message.ID, error) {
+	return (&shared{work: work}).do
 }

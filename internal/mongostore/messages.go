@@ -15,7 +15,10 @@ import (
 )
 
 // Messages is the canonical store of messages.
-type Messages struct{ c collection }
+type Messages struct {
+	c       collection
+	ceiling *ceiling
+}
 
 var _ message.Store = (*Messages)(nil)
 
@@ -119,8 +122,12 @@ func refFilter(ref message.Ref) bson.D {
 	return bson.D{{Key: fieldFrom, Value: ref.From}, {Key: fieldID, Value: uuid(ref.ID)}}
 }
 
-// Insert implements message.Store. One message takes one round trip. Most calls have one message.
+// Insert implements message.Store. One message takes one round trip, and a further one about once an hour, which raises the ceiling. Most
+// calls have one message.
 func (s *Messages) Insert(ctx context.Context, messages []message.Message, timing message.Timing) ([]message.Stamp, error) {
+	if err := s.ceiling.cover(ctx, messages); err != nil {
+		return nil, err
+	}
 	if len(messages) == 1 {
 		stamp, err := s.insertOne(ctx, messages[0], timing)
 		if err != nil {
@@ -300,8 +307,13 @@ func rawID(collection string, raw bson.Raw) (message.ID, error) {
 	return idOf(collection, bson.Binary{Subtype: subtype, Data: data})
 }
 
-// AnyAfter implements message.Store. The index of the ids answers it, on every shard.
+// AnyAfter implements message.Store. The ceiling answers it if that is not above after, otherwise the index of the ids on every shard. The
+// ceiling is read after the call has begun: the caller has just raised a horizon, and a message may have been stored before that.
 func (s *Messages) AnyAfter(ctx context.Context, after message.ID) (bool, error) {
+	top, err := s.ceiling.reads.do(ctx)
+	if err != nil || !after.Less(top) {
+		return false, err
+	}
 	opts := options.Find().SetSort(ascending(fieldID)).SetLimit(message.AnyAfterLooks).SetProjection(fields(fieldID, fieldLag, fieldStoredAt))
 	found, err := all[stampRecord](ctx, s.c, "look for later messages", bson.D{{Key: fieldID, Value: operator("$gt", uuid(after))}}, opts)
 	if err != nil {

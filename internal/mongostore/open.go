@@ -268,7 +268,7 @@ func (db *DB) Plain() *DB { return db.plain }
 // openFor creates the stores, which read with a read concern.
 func (db *DB) openFor(concern *readconcern.ReadConcern) {
 	db.database = db.client.Database(db.opts.Database, options.Database().SetReadConcern(concern))
-	db.messages = &Messages{c: db.collection(messagesName)}
+	db.messages = &Messages{c: db.collection(messagesName), ceiling: newCeiling(db.collection(metaName))}
 	db.keys = &Keys{c: db.collection(keysName)}
 	db.inbox = &Inbox{c: db.collection(inboxName), size: bucket.Size(db.opts.BucketSize)}
 	db.users = &Users{c: db.collection(usersName)}

@@ -79,7 +79,8 @@ type Store interface {
 	Naming(ctx context.Context, user UserID, after, before ID, order Order, limit int) ([]Stored, error)
 
 	// AnyAfter reports whether there is a message with an id above after that is not void. If
-	// many void messages have such ids, it may report true although there is no other. A sharded store asks every shard.
+	// many void messages have such ids, it may report true although there is no other. A sharded store asks every shard, unless after is
+	// about an hour above all ids that were ever stored.
 	AnyAfter(ctx context.Context, after ID) (bool, error)
 
 	// Unfinished returns messages that are not finished and have ids above after and below before, in ascending order, at

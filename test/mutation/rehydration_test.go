@@ -10,6 +10,14 @@ const (
 func rehydrating() []mutation {
 	return []mutation{
 		{
+			name: "a look that joins a read of the ceiling that has begun", trap: "the read is older than the raise of the horizon: a message that was stored in between is lost",
+			edits: []edit{
+				{"internal/mongostore/share.go", "s.next, s.running = nil, r != nil", "s.running = r != nil"},
+				{"internal/mongostore/share.go", "		close(r.done)\n", "		s.mu.Lock()\n		s.next = nil\n		s.mu.Unlock()\n		close(r.done)\n"},
+			},
+			pkg: "./internal/mongostore", run: "^TestShared$",
+		},
+		{
 			name: "trusting the edges that were read before the messages", trap: "the user unfollows in between: a message that was sent afterwards is appended",
 			edits: []edit{{"internal/rehydrate/feed.go", "	f.confirmFrom = confirmFrom\n", "	_ = confirmFrom\n"}},
 			pkg:   rehydration, run: "^TestUnfollowedBetweenEdgesAndQuery$",
