@@ -26,7 +26,7 @@ type ceiling struct {
 	raises, reads shared
 
 	mu     sync.Mutex
-	known  message.ID // what was durably raised, or read: the stored one is not below it
+	known  message.ID // what this process has durably raised: the stored one is not below it
 	wanted message.ID // the greatest id that an insert has asked for
 }
 
@@ -85,7 +85,9 @@ func (t *ceiling) raise(ctx context.Context) (message.ID, error) {
 	if err != nil {
 		return message.ID{}, err
 	}
-	t.know(to)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known = to
 	return to, nil
 }
 
@@ -101,16 +103,7 @@ func (t *ceiling) read(ctx context.Context) (id message.ID, err error) {
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return message.ID{}, nil
 	}
-	if err == nil {
-		t.know(id)
-	}
 	return id, err
-}
-
-func (t *ceiling) know(id message.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.known = later(t.known, id)
 }
 
 func later(a, b message.ID) message.ID {

@@ -130,8 +130,10 @@ func TestUnavailable(t *testing.T) {
 	opts.URI, opts.Timeout = network.URI(), 10*time.Second
 	db := open(t, opts)
 	m := messagetest.Message(1, "ann")
+	_, err := db.Messages().Insert(t.Context(), []message.Message{messagetest.Message(2, "ann")}, messagetest.AnyTime)
+	require.NoError(t, err, "it raises the ceiling")
 	network.Set(t, testenv.Fault{HoldWrites: true})
-	_, err := db.Messages().Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
+	_, err = db.Messages().Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 	require.ErrorIs(t, err, mongostore.ErrUnavailable)
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "it must not pass for the caller's own")
 	require.ErrorContains(t, err, "insert a message in messages")
