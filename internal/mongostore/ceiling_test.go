@@ -110,4 +110,10 @@ func TestCeiling(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, raises, "many inserts share a raise")
+
+	_, err := open(t, opts).Messages().Insert(t.Context(), []message.Message{messagetest.Message(0, "ann")}, messagetest.AnyTime)
+	require.NoError(t, err)
+	require.Contains(t, said.take(), "update meta")
+	_, seen = asked(message.LastBefore(messagetest.ID(49).Time().Add(time.Hour)))
+	require.Contains(t, seen, "find messages", "a raise by an older message does not lower the ceiling")
 }
