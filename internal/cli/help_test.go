@@ -100,16 +100,15 @@ func TestManpages(t *testing.T) {
 		text := page(name)
 		for line := range strings.Lines(text) {
 			if strings.HasPrefix(line, ".") {
-				require.Regexp(t, `^\.(TH|SH|PP|TP|nf|fi|EX|EE)\b`, line, "%s: a line of text is taken for a request", name)
+				require.Regexp(t, `^\.(TH|SH|EX|EE)\b`, line, "%s: a line of text is taken for a request", name)
 			}
 			require.False(t, strings.HasPrefix(line, "'"), "%s: %s", name, line)
 		}
 	}
 	fanout := page("fanmail-bench-fanout")
 	require.Contains(t, fanout, `.TH FANMAIL\-BENCH\-FANOUT 1`)
-	require.Contains(t, fanout, `\fB\-\-followers\fR \fIints\fR`)
-	require.Contains(t, fanout, `\fB\-\-fanout\-batch\-owners\fR`, "a manual has room for all flags")
+	require.Contains(t, fanout, `\-\-followers ints`)
+	require.Contains(t, fanout, `\-\-fanout\-batch\-owners`, "a manual has room for all flags")
 	require.Contains(t, fanout, `fanmail bench fanout \-\-followers 1000000 \-\-dormant 0.95`)
-	require.Contains(t, page("fanmail"), `\fBfanmail\-bench\fR(1)`)
 	require.NoFileExists(t, filepath.Join(dir, "fanmail-manpages.1"))
 }

@@ -56,75 +56,18 @@ func writeManpages(dir string, cmd *cobra.Command) error {
 
 func manualName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manpage returns the manual page of a command.
+// manpage returns the manual page of a command: its help with all flags, line by line as it is printed.
 func manpage(cmd *cobra.Command) string {
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()
-	var b strings.Builder
-	section := func(title string) { fmt.Fprintf(&b, ".SH %s\n", title) }
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"%s\" \"Fanmail\"\n", roff(strings.ToUpper(manualName(cmd))), roff("Fanmail "+program.Version()))
-	section("NAME")
-	fmt.Fprintf(&b, "%s \\- %s\n", roff(manualName(cmd)), roff(cmd.Short))
-	section("SYNOPSIS")
-	fmt.Fprintf(&b, "%s\n", roff(cmd.UseLine()))
-	section("DESCRIPTION")
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = false })
 	long := cmd.Long
 	if long == "" {
 		long = cmd.Short + "."
 	}
-	for i, paragraph := range strings.Split(long, "\n\n") {
-		switch {
-		case strings.HasPrefix(paragraph, " "): // lines that stay as they are
-			fmt.Fprintf(&b, ".PP\n.EX\n%s\n.EE\n", roff(paragraph))
-			continue
-		case i > 0:
-			b.WriteString(".PP\n")
-		}
-		b.WriteString(roff(paragraph) + "\n")
-	}
-	related := manualOptions(&b, cmd)
-	if cmd.Example != "" {
-		section("EXAMPLES")
-		fmt.Fprintf(&b, ".EX\n%s\n.EE\n", roff(cmd.Example))
-	}
-	if len(related) > 0 {
-		section("SEE ALSO")
-		b.WriteString(strings.Join(related, ",\n") + "\n")
-	}
-	return b.String()
-}
-
-// manualOptions writes the flags of a command and returns references to the commands above and below it.
-func manualOptions(b *strings.Builder, cmd *cobra.Command) (related []string) {
-	if cmd.LocalFlags().HasFlags() {
-		b.WriteString(".SH OPTIONS\n")
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			kind, usage := pflag.UnquoteUsage(f)
-			b.WriteString(".TP\n")
-			if f.Shorthand != "" {
-				fmt.Fprintf(b, "\\fB%s\\fR, ", roff("-"+f.Shorthand))
-			}
-			fmt.Fprintf(b, "\\fB%s\\fR", roff("--"+f.Name))
-			if kind != "" {
-				fmt.Fprintf(b, " \\fI%s\\fR", roff(kind))
-			}
-			fmt.Fprintf(b, "\n%s", roff(usage))
-			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && f.DefValue != "0" {
-				fmt.Fprintf(b, " (default %s)", roff(f.DefValue))
-			}
-			b.WriteString("\n")
-		})
-	}
-	refer := func(to *cobra.Command) { related = append(related, fmt.Sprintf("\\fB%s\\fR(1)", roff(manualName(to)))) }
-	if cmd.HasParent() {
-		refer(cmd.Parent())
-	}
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			refer(sub)
-		}
-	}
-	return related
+	name := manualName(cmd)
+	return fmt.Sprintf(".TH %s 1 \"\" \"%s\" \"Fanmail\"\n.SH NAME\n%s \\- %s\n.SH DESCRIPTION\n.EX\n%s\n\n%s.EE\n",
+		roff(strings.ToUpper(name)), roff("Fanmail "+program.Version()), roff(name), roff(cmd.Short), roff(long), roff(cmd.UsageString()))
 }
 
 // roff escapes what has a meaning in a manual page.
