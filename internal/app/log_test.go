@@ -49,7 +49,7 @@ func TestNoLineOfTheLogHasABody(t *testing.T) {
 	w.ask(t, http.MethodPost, "/v1/users/bob/login", "", 200, nil)
 	w.ask(t, http.MethodGet, "/v1/users/bob/inbox", "", 200, nil)
 	w.ask(t, http.MethodGet, "/v1/admin/explain?user=bob&message="+receipt.ID.String(), "", 200, nil)
-	w.ask(t, http.MethodPost, "/v1/admin/audit?repair=true", "", 200, nil)
+	w.ask(t, http.MethodPost, "/v1/admin/audit", `{"repair":true}`, 200, nil)
 	w.ask(t, http.MethodDelete, "/v1/users/bob/inbox/"+receipt.ID.String(), "", 204, nil)
 
 	// Another program publishes invalid data on the bus.

@@ -108,7 +108,7 @@ var uses = map[string]struct{ target, body, may string }{
 	"DELETE /v1/users/{user}/retention":            {"/v1/users/bob/retention", "", "operator"},
 	"DELETE /v1/users/{user}/inbox/{id}":           {"/v1/users/bob/inbox/ID", "", "bob gateway operator"},
 	"GET /v1/admin/explain":                        {"/v1/admin/explain?user=bob&message=ID", "", "operator"},
-	"POST /v1/admin/audit":                         {"/v1/admin/audit?user=bob", "", "operator"},
+	"POST /v1/admin/audit":                         {"/v1/admin/audit", `{"user":"bob"}`, "operator"},
 	"GET /v1/admin/dlq":                            {"/v1/admin/dlq", "", "operator"},
 	"POST /v1/admin/dlq/{id}":                      {"/v1/admin/dlq/1:redrive", "", "operator"},
 	"DELETE /v1/admin/dlq/{id}":                    {"/v1/admin/dlq/1", "", "operator"},

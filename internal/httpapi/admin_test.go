@@ -74,10 +74,8 @@ func TestAdminWire(t *testing.T) {
 	}
 	var wire strings.Builder
 	wire.WriteString(explain("bob", 1) + explain("bob", 2) + explain("zoe", 2) + explain("bob", 7))
-	for _, ask := range []struct{ query, body string }{
-		{"?user=bob", ""}, {"", `{"repair":true}`}, {"?sample=5&repair=false", ""}, {"", ""},
-	} {
-		answer := w.ask(t, http.MethodPost, "/v1/admin/audit"+ask.query, ask.body)
+	for _, body := range []string{`{"user":"bob"}`, `{"repair":true}`, `{"sample":5,"repair":false}`, ""} {
+		answer := w.ask(t, http.MethodPost, "/v1/admin/audit", body)
 		require.Equal(t, http.StatusOK, answer.Code, answer.Body)
 		require.Equal(t, client.ContentNDJSON, answer.Header().Get("Content-Type"))
 		wire.WriteString(answer.Body.String())
@@ -98,14 +96,13 @@ func TestBadAdminInput(t *testing.T) {
 		{"explain: no UUID", http.MethodGet, "/v1/admin/explain?user=bob&message=7", "", 422, nil},
 		{"explain: posted", http.MethodPost, "/v1/admin/explain?user=bob&message=" + id, "", 405, nil},
 		{"audit: got", http.MethodGet, "/v1/admin/audit", "", 405, nil},
-		{"audit: no user id", http.MethodPost, "/v1/admin/audit?user=", "", 422, nil},
-		{"audit: a user and a sample", http.MethodPost, "/v1/admin/audit?user=bob&sample=1", "", 422, nil},
-		{"audit: a sample of none", http.MethodPost, "/v1/admin/audit?sample=0", "", 422, nil},
-		{"audit: a sample too large", http.MethodPost, "/v1/admin/audit?sample=1000001", "", 422, nil},
-		{"audit: a sample that is no number", http.MethodPost, "/v1/admin/audit?sample=some", "", 422, nil},
+		{"audit: no user id", http.MethodPost, "/v1/admin/audit", `{"user":"a b"}`, 422, nil},
+		{"audit: a user and a sample", http.MethodPost, "/v1/admin/audit", `{"user":"bob","sample":1}`, 422, nil},
+		{"audit: a sample too large", http.MethodPost, "/v1/admin/audit", `{"sample":1000001}`, 422, nil},
+		{"audit: a sample that is no number", http.MethodPost, "/v1/admin/audit", `{"sample":"some"}`, 400, nil},
 		{"audit: a negative sample", http.MethodPost, "/v1/admin/audit", `{"sample":-1}`, 422, nil},
-		{"audit: repair, perhaps", http.MethodPost, "/v1/admin/audit?repair=maybe", "", 422, nil},
-		{"audit: in two places", http.MethodPost, "/v1/admin/audit?user=bob", `{"repair":true}`, 422, nil},
+		{"audit: repair, perhaps", http.MethodPost, "/v1/admin/audit", `{"repair":"maybe"}`, 400, nil},
+		{"audit: a query", http.MethodPost, "/v1/admin/audit?user=bob", "", 422, nil},
 		{"audit: unknown field", http.MethodPost, "/v1/admin/audit", `{"users":["bob"]}`, 400, nil},
 		{"audit: no JSON", http.MethodPost, "/v1/admin/audit", `repair`, 400, nil},
 	} {

@@ -87,7 +87,7 @@ func (s *server) routes() {
 		http.MethodGet: {handle: s.explain, access: admins, query: []string{"user", "message"}},
 	})
 	admin.route("/v1/admin/audit", methods{
-		http.MethodPost: {handle: s.audit, access: admins, query: []string{"user", "sample", "repair"}, body: true},
+		http.MethodPost: {handle: s.audit, access: admins, body: true},
 	})
 	admin.route("/v1/admin/dlq", methods{
 		http.MethodGet: {handle: s.deadLetters, access: admins, query: []string{"after", "limit"}},

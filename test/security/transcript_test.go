@@ -45,7 +45,7 @@ var requests = []request{
 	{"POST", "/v1/users:batch", `{"user":"bob","last_viewed":"NOW"}`, "OPERATOR", "BOB", 403},
 	{"PUT", "/v1/users/bob/retention", `{"max_age":"30d"}`, "OPERATOR", "BOB", 403},
 	{"GET", "/v1/admin/explain?user=bob&message=ID", "", "OPERATOR", "BOB", 403},
-	{"POST", "/v1/admin/audit?user=bob", "", "OPERATOR", "BOB", 403},
+	{"POST", "/v1/admin/audit", `{"user":"bob"}`, "OPERATOR", "BOB", 403},
 	{"GET", "/v1/admin/dlq", "", "OPERATOR", "BOB", 403},
 	{"GET", "/metrics", "", "WATCHER", "BOB", 403},
 }
