@@ -87,7 +87,7 @@ func (f fanmailInboxes) settled(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if status, err := f.client.Status(ctx, m.ID); err != nil || status.Fanout.State != client.StateDone {
+		if status, err := f.client.Status(ctx, m.ID); err != nil || status.Fanout.State != message.StateDone {
 			return false, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -44,10 +45,10 @@ func TestFollowCountsAsView(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	early := w.sent(t, `{"from":"cid","to":["ben"],"body":"before"}`)
-	require.Equal(t, client.Fanout{State: client.StateDone, Lane: client.LaneDirect, Recipients: 1, Skipped: 1, NeverSeen: 1}, early.Fanout)
+	require.Equal(t, client.Fanout{State: message.StateDone, Lane: event.Direct, Recipients: 1, Skipped: 1, NeverSeen: 1}, early.Fanout)
 	w.ask(t, http.MethodPut, "/v1/users/dan", `{"last_viewed":"2020-01-01T00:00:00Z"}`, http.StatusNoContent, nil)
 	before := w.sent(t, `{"from":"cid","to":["dan"],"body":"before"}`)
-	require.Equal(t, client.Fanout{State: client.StateDone, Lane: client.LaneDirect, Recipients: 1, Skipped: 1}, before.Fanout)
+	require.Equal(t, client.Fanout{State: message.StateDone, Lane: event.Direct, Recipients: 1, Skipped: 1}, before.Fanout)
 
 	for _, user := range []string{"ben", "dan"} {
 		w.ask(t, http.MethodPut, "/v1/users/"+user+"/following/ann", "", http.StatusNoContent, nil)
@@ -59,7 +60,7 @@ func TestFollowCountsAsView(t *testing.T) {
 	w.inbox(t, "ben")
 	w.inbox(t, "dan")
 	news := w.sent(t, toFollowers)
-	require.Equal(t, client.Fanout{State: client.StateDone, Lane: client.LaneDirect, Recipients: 2, Delivered: 2}, news.Fanout)
+	require.Equal(t, client.Fanout{State: message.StateDone, Lane: event.Direct, Recipients: 2, Delivered: 2}, news.Fanout)
 	require.Equal(t, []message.ID{news.ID, early.ID}, w.inbox(t, "ben"))
 	require.Equal(t, []message.ID{news.ID, before.ID}, w.inbox(t, "dan"))
 
@@ -76,7 +77,7 @@ func TestFollowCountsAsNothing(t *testing.T) {
 	w.ask(t, http.MethodPut, "/v1/users/ben/following/ann", "", http.StatusNoContent, nil)
 	w.ask(t, http.MethodGet, "/v1/users/ben", "", http.StatusNotFound, nil)
 	news := w.sent(t, toFollowers)
-	require.Equal(t, client.Fanout{State: client.StateDone, Lane: client.LaneDirect, Recipients: 1, Skipped: 1}, news.Fanout)
+	require.Equal(t, client.Fanout{State: message.StateDone, Lane: event.Direct, Recipients: 1, Skipped: 1}, news.Fanout)
 	w.see(t, "ben")
 	require.Equal(t, []message.ID{news.ID}, w.inbox(t, "ben"))
 }

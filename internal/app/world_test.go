@@ -120,7 +120,7 @@ func (w *world) done(t *testing.T, id message.ID) {
 	require.Eventually(t, func() bool {
 		var status client.Status
 		w.ask(t, http.MethodGet, "/v1/messages/"+id.String(), "", http.StatusOK, &status, unrecorded)
-		return status.Fanout.State == client.StateDone
+		return status.Fanout.State == message.StateDone
 	}, time.Minute, 10*time.Millisecond)
 }
 

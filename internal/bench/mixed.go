@@ -131,7 +131,7 @@ func (m mixed) meanwhile(ctx context.Context) (direct, medium Times, err error) 
 			if err != nil {
 				return nil, nil, err
 			}
-			if status.Fanout.State == client.StateDone || len(direct) >= m.o.Probes && len(medium) > 0 {
+			if status.Fanout.State == message.StateDone || len(direct) >= m.o.Probes && len(medium) > 0 {
 				break
 			}
 			some, err := m.Direct(ctx, together, nil)

@@ -169,7 +169,7 @@ func (d *demo) publish(ctx context.Context, draft message.Draft) (message.ID, er
 
 // done waits until the fan-out of a message is done, and checks its counts.
 func (d *demo) done(ctx context.Context, id message.ID, want client.Fanout) error {
-	want.State = client.StateDone
+	want.State = message.StateDone
 	status, err := d.client.WaitDone(ctx, id, 0)
 	if want.Lane = status.Fanout.Lane; err == nil && status.Fanout != want {
 		err = fmt.Errorf("a check failed: message %s is %+v, and should be %+v", id, status.Fanout, want)

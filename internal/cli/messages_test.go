@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -41,7 +42,7 @@ func TestPublishAndRead(t *testing.T) {
 	// The recipients are a follower, a follower who was never seen, and cleo, who is named twice.
 	answer := fromJSON[published](t, fanmail(t, "publish", "--server", url, "--json", "--wait", "--from", "ann",
 		"--to", "cleo,ben", "--to", "cleo", "--followers", "--body", "first", "--attrs", `{"a":1}`, "--content-type", "text/plain"))
-	require.Equal(t, &client.Fanout{State: client.StateDone, Lane: client.LaneDirect, Recipients: 3, Delivered: 2, Skipped: 1}, answer.Fanout)
+	require.Equal(t, &client.Fanout{State: message.StateDone, Lane: event.Direct, Recipients: 3, Delivered: 2, Skipped: 1}, answer.Fanout)
 
 	text := fanmail(t, "publish", "--server", url, "--wait", "--from", "ann", "--to", "ben", "--body", "\n second\x1b[2J\nline", "--key", "k")
 	id, rest, _ := strings.Cut(text, "\n")
@@ -69,7 +70,7 @@ func TestPublishAndRead(t *testing.T) {
 		require.Equal(t, "2 recipients: 0 delivered, "+why, rest)
 		require.Contains(t, fanmail(t, "status", id, "--server", url), strings.Replace(why, "2 skipped", "skipped     2", 1))
 		status := fromJSON[client.Status](t, fanmail(t, "status", id, "--server", url, "--json"))
-		require.Equal(t, client.Fanout{State: client.StateDone, Lane: client.LaneDirect, Recipients: 2, Skipped: 2, NeverSeen: 2}, status.Fanout)
+		require.Equal(t, client.Fanout{State: message.StateDone, Lane: event.Direct, Recipients: 2, Skipped: 2, NeverSeen: 2}, status.Fanout)
 	})
 	t.Run("status of an unknown message", func(t *testing.T) {
 		t.Parallel()

@@ -30,7 +30,7 @@ func waitShowing(ctx context.Context, p program.Process, c *client.Client, id me
 			return status, err
 		}
 		status = now
-		if bar.set(status.Fanout.Recipients); status.Fanout.State == client.StateDone {
+		if bar.set(status.Fanout.Recipients); status.Fanout.State == message.StateDone {
 			return status, nil
 		}
 		select {

@@ -44,7 +44,7 @@ func watchDone(ctx context.Context, p program.Process, out *output, c *client.Cl
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	var samples []sample
-	for status.Fanout.State != client.StateDone {
+	for status.Fanout.State != message.StateDone {
 		samples = append(samples, sample{p.Now(), status.Fanout.Recipients})
 		if len(samples) > watchWindow+1 {
 			samples = samples[1:]

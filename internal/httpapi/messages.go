@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -197,7 +198,7 @@ func (s *server) status(w *response, r *http.Request) error {
 		}
 	}
 	neverSeen := int64(0)
-	if status.State == publish.StateDone && status.Skipped > 0 && len(m.To) > 0 && w.sent(m) { // no recipient learns who else was never here
+	if status.State == message.StateDone && status.Skipped > 0 && len(m.To) > 0 && w.sent(m) { // no recipient learns who else was never here
 		if neverSeen, err = s.Reporter.NeverSeen(r.Context(), m); err != nil {
 			return err
 		}
@@ -210,7 +211,7 @@ func (s *server) status(w *response, r *http.Request) error {
 		ID: m.ID, From: m.From, Sent: client.Time{Time: m.Sent()}, To: m.To, Audience: m.Audience, Topics: m.Topics,
 		Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
 		Fanout: client.Fanout{
-			State: client.State(status.State), Lane: status.Lane, WaitingFor: client.WaitingFor(status.WaitingFor), Until: until, About: until != nil,
+			State: status.State, Lane: event.Lane(status.Lane), WaitingFor: status.WaitingFor, Until: until, About: until != nil,
 			Recipients: status.Delivered + status.Skipped,
 			Delivered:  status.Delivered, Skipped: status.Skipped, NeverSeen: neverSeen, GivenUp: status.GivenUp, Audience: audience,
 		},

@@ -27,7 +27,7 @@ func TestStatusWhileThePlanEnds(t *testing.T) {
 				m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 				dead := progress.Scan{Delivered: 1, Dead: true}
 				d.record(t, m.ID, progress.Scan{Joined: true, Done: true, Delivered: 5, Skipped: 2}, dead.GiveUp())
-				want := publish.Status{Message: m, State: publish.StateRunning, Lane: "medium", Delivered: 6, Skipped: 2, GivenUp: 1}
+				want := publish.Status{Message: m, State: message.StateRunning, Lane: "medium", Delivered: 6, Skipped: 2, GivenUp: 1}
 				d.requireStatus(t, reporter, want)
 				var got publish.Status
 				actor := rig.Start(t.Context(), fault, after, func(ctx context.Context) (err error) {
@@ -41,8 +41,8 @@ func TestStatusWhileThePlanEnds(t *testing.T) {
 				require.Equal(t, 1, n)
 				actor.Resume(rig.None, 0)
 				require.NoError(t, actor.Err())
-				require.NotEqual(t, publish.StatePending, got.State)
-				want.State, got.State = publish.StateDone, publish.StateDone // it may have been read before
+				require.NotEqual(t, message.StatePending, got.State)
+				want.State, got.State = message.StateDone, message.StateDone // it may have been read before
 				require.Equal(t, want, got, "after %d operations", after)
 				d.requireStatus(t, reporter, want)
 				d.record(t, m.ID, progress.Scan{}.Join("m"), progress.Scan{}) // a late repetition of the event

@@ -364,16 +364,16 @@ func TestStatus(t *testing.T) {
 	m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 	status, err := reporter.Status(t.Context(), m.ID)
 	require.NoError(t, err)
-	require.Equal(t, publish.Status{Message: m, State: publish.StatePending, WaitingFor: "router"}, status)
+	require.Equal(t, publish.Status{Message: m, State: message.StatePending, WaitingFor: "router"}, status)
 	_, err = d.Progress.Plan(t.Context(), m.ID, "medium", []int{0, 1}, d.Clock.Now())
 	require.NoError(t, err)
 	status, err = reporter.Status(t.Context(), m.ID)
 	require.NoError(t, err)
-	require.Equal(t, publish.Status{Message: m, State: publish.StateRunning, Lane: "medium"}, status)
+	require.Equal(t, publish.Status{Message: m, State: message.StateRunning, Lane: "medium"}, status)
 
 	for _, test := range []struct {
 		scan  progress.Scan
-		waits publish.WaitingFor
+		waits message.WaitingFor
 		until time.Duration
 	}{
 		{progress.Scan{}, "worker", 0},

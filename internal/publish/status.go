@@ -12,22 +12,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// State is the progress of a message's fan-out.
-type State string
-
-const (
-	// StatePending is a message that has no ending and no plan.
-	StatePending State = "pending"
-	// StateRunning is a message that is being fanned out.
-	StateRunning State = "running"
-	// StateDone is a message whose fan-out has ended: it has handled every recipient, or an operator has given up the rest.
-	StateDone State = "done"
-)
-
 // Status is a message with the progress of its fan-out.
 type Status struct {
 	Message message.Message
-	State   State
+	State   message.State
 	// Delivered counts recipients whose inbox holds the message. Skipped counts recipients that fan-out leaves to rehydration. Both
 	// are final when State is StateDone; then their sum is the number of recipients, unless GivenUp is above 0.
 	Delivered int64
@@ -37,20 +25,9 @@ type Status struct {
 	// Lane is that of the fan-out; empty while the message is pending.
 	Lane string
 	// WaitingFor is what a message that is not done waits for; empty if it moves. Until is about when it goes on, or zero.
-	WaitingFor WaitingFor
+	WaitingFor message.WaitingFor
 	Until      time.Time
 }
-
-// WaitingFor is what a message waits for.
-type WaitingFor string
-
-const (
-	waitsForRouter     WaitingFor = "router"
-	waitsForWorker     WaitingFor = "worker"
-	waitsForLostWorker WaitingFor = "lost-worker"
-	waitsForStore      WaitingFor = "store"
-	waitsForDeadLetter WaitingFor = "dead-letter"
-)
 
 // still is how long a plan has not moved when its message counts as waiting. A batch takes less.
 const still = 5 * time.Second
@@ -87,14 +64,14 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	if stored.Void {
 		return Status{}, message.ErrNotFound
 	}
-	status := Status{Message: stored.Message, State: StatePending, WaitingFor: waitsForRouter}
+	status := Status{Message: stored.Message, State: message.StatePending, WaitingFor: message.WaitingForRouter}
 	fanout, err := r.progress.Get(ctx, id)
 	switch {
 	case errors.Is(err, progress.ErrNotFound):
 	case err != nil:
 		return Status{}, err
 	default: // also if all scans are done: another attempt may write the ending first, with other counts
-		status.State, status.Lane = StateRunning, fanout.Lane
+		status.State, status.Lane = message.StateRunning, fanout.Lane
 		status.WaitingFor, status.Until = r.waitsFor(fanout)
 	}
 	outcome := fanout.Outcome()
@@ -107,18 +84,18 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 		return Status{}, err
 	case endings[0].Concluded:
 		outcome = endings[0]
-		status.State, status.Lane, status.WaitingFor, status.Until = StateDone, outcome.Lane, "", time.Time{}
+		status.State, status.Lane, status.WaitingFor, status.Until = message.StateDone, outcome.Lane, "", time.Time{}
 	}
 	status.Delivered, status.Skipped, status.GivenUp = outcome.Delivered, outcome.Skipped, outcome.GivenUp
 	return status, nil
 }
 
 // waitsFor returns what a planned fan-out waits for, and about until when.
-func (r *Reporter) waitsFor(f progress.Fanout) (what WaitingFor, until time.Time) {
+func (r *Reporter) waitsFor(f progress.Fanout) (what message.WaitingFor, until time.Time) {
 	open, begun := 0, false
 	for _, s := range f.Scans {
 		if s.Arc.Noted {
-			return waitsForStore, time.Time{}
+			return message.WaitingForStore, time.Time{}
 		}
 		if s.Open() {
 			open++
@@ -129,13 +106,13 @@ func (r *Reporter) waitsFor(f progress.Fanout) (what WaitingFor, until time.Time
 	case f.Done():
 		return "", time.Time{}
 	case open == 0:
-		return waitsForDeadLetter, time.Time{}
+		return message.WaitingForDeadLetter, time.Time{}
 	case r.opts.Now().Sub(f.Moved) < still:
 		return "", time.Time{}
 	case !begun:
-		return waitsForWorker, time.Time{}
+		return message.WaitingForWorker, time.Time{}
 	default:
-		return waitsForLostWorker, f.Moved.Add(r.opts.ResumeAfter)
+		return message.WaitingForLostWorker, f.Moved.Add(r.opts.ResumeAfter)
 	}
 }
 

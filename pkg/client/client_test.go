@@ -54,7 +54,7 @@ func TestPublishAndRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, client.Status{
 		ID: receipt.ID, From: "ann", Sent: receipt.Sent, To: draft.To, Body: draft.Body, ContentType: draft.ContentType, Attrs: draft.Attrs,
-		Fanout: client.Fanout{State: client.StateDone, Recipients: 1, Delivered: 1},
+		Fanout: client.Fanout{State: message.StateDone, Recipients: 1, Delivered: 1},
 	}, status)
 
 	page, err := c.Inbox(ctx, "bob", client.InboxOptions{})

@@ -184,13 +184,13 @@ func TestAnswersToABatchThatEndEarly(t *testing.T) {
 
 func TestWaitDone(t *testing.T) {
 	t.Parallel()
-	states := []client.State{client.StatePending, client.StateRunning, client.StateDone}
+	states := []message.State{message.StatePending, message.StateRunning, message.StateDone}
 	var asked atomic.Int64
 	c := fakeServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"fanout":{"state":%q}}`, states[asked.Add(1)-1])
 	})
 	status, err := c.WaitDone(t.Context(), message.MaxID, 1)
 	require.NoError(t, err)
-	require.Equal(t, client.StateDone, status.Fanout.State)
+	require.Equal(t, message.StateDone, status.Fanout.State)
 	require.EqualValues(t, 3, asked.Load())
 }

@@ -112,7 +112,7 @@ func (c *Client) WaitDone(ctx context.Context, id message.ID, poll time.Duration
 	began := time.Now() //nolint:forbidigo // measures a wait, which no test controls
 	for {
 		status, err := c.Status(ctx, id)
-		if err != nil || status.Fanout.State == StateDone {
+		if err != nil || status.Fanout.State == message.StateDone {
 			return status, err
 		}
 		pause := poll

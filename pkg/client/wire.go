@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -59,49 +60,14 @@ type AnswerLine struct {
 	Error *Problem `json:"error,omitempty"`
 }
 
-// State is the progress of a message's fan-out.
-type State string
-
-const (
-	// StatePending is a message whose fan-out is not planned yet.
-	StatePending State = "pending"
-	// StateRunning is a message whose fan-out is running.
-	StateRunning State = "running"
-	// StateDone is a message whose fan-out is complete: every active recipient has it, unless an operator has given up a part.
-	StateDone State = "done"
-)
-
-// The lanes of a Fanout.
-const (
-	LaneDirect = "direct"
-	LaneMedium = "medium"
-	LaneBulk   = "bulk"
-)
-
-// WaitingFor is what a message waits for.
-type WaitingFor string
-
-const (
-	// WaitingForRouter is a message that no router has taken.
-	WaitingForRouter WaitingFor = "router"
-	// WaitingForWorker is a message whose tasks no worker has begun.
-	WaitingForWorker WaitingFor = "worker"
-	// WaitingForLostWorker is a message that has stopped: its worker, or its task, is gone. It is routed again.
-	WaitingForLostWorker WaitingFor = "lost-worker"
-	// WaitingForStore is a message some of whose recipients cannot be reached, because a part of the database does not answer.
-	WaitingForStore WaitingFor = "store"
-	// WaitingForDeadLetter is a message whose rest is a dead letter: an operator redrives or drops it.
-	WaitingForDeadLetter WaitingFor = "dead-letter"
-)
-
 // Fanout is the progress of a message's fan-out. The counts are final when State is StateDone.
 type Fanout struct {
-	State State `json:"state"`
-	// Lane is how the message is delivered: LaneDirect, LaneMedium or LaneBulk, by the size of its audience. It is empty until a router has decided.
-	Lane string `json:"lane,omitempty"`
+	State message.State `json:"state"`
+	// Lane is how the message is delivered: by the size of its audience. It is empty until a router has decided.
+	Lane event.Lane `json:"lane,omitempty"`
 	// WaitingFor is what a message that is not done, and does not move, waits for. If Until is known, it goes on about then.
-	WaitingFor WaitingFor `json:"waiting_for,omitempty"`
-	Until      *Time      `json:"until,omitempty"`
+	WaitingFor message.WaitingFor `json:"waiting_for,omitempty"`
+	Until      *Time              `json:"until,omitempty"`
 	// About is true if Until is an estimate.
 	About bool `json:"about,omitempty"`
 	// Recipients counts the handled recipients: the sum of Delivered and Skipped.

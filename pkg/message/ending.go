@@ -1,5 +1,33 @@
 package message
 
+// State is the progress of a message's fan-out.
+type State string
+
+const (
+	// StatePending is a message whose fan-out is not planned yet.
+	StatePending State = "pending"
+	// StateRunning is a message whose fan-out is running.
+	StateRunning State = "running"
+	// StateDone is a message whose fan-out is complete: every active recipient has it, unless an operator has given up a part.
+	StateDone State = "done"
+)
+
+// WaitingFor is what a message waits for.
+type WaitingFor string
+
+const (
+	// WaitingForRouter is a message that no router has taken.
+	WaitingForRouter WaitingFor = "router"
+	// WaitingForWorker is a message whose tasks no worker has begun.
+	WaitingForWorker WaitingFor = "worker"
+	// WaitingForLostWorker is a message that has stopped: its worker, or its task, is gone. It is routed again.
+	WaitingForLostWorker WaitingFor = "lost-worker"
+	// WaitingForStore is a message some of whose recipients cannot be reached, because a part of the database does not answer.
+	WaitingForStore WaitingFor = "store"
+	// WaitingForDeadLetter is a message whose rest is a dead letter: an operator redrives or drops it.
+	WaitingForDeadLetter WaitingFor = "dead-letter"
+)
+
 // Ending is what the canonical store says about the end of a message's fan-out.
 type Ending struct {
 	// Ref names the message and its author. It is zero if the message is not stored.

@@ -67,7 +67,7 @@ func (s *star) await(b *testing.B, id message.ID) int64 {
 		if err != nil {
 			panic(err)
 		}
-		if status.Fanout.State == client.StateDone {
+		if status.Fanout.State == message.StateDone {
 			return status.Fanout.Delivered
 		}
 		<-poll.C

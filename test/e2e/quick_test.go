@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -44,7 +45,7 @@ func TestFromPublishToInbox(t *testing.T) {
 				out := w.fanmail(ctx, append([]string{"publish", "--from", "ann", "--body", body, "--wait", "--json"}, args...)...)
 				require.NoError(t, json.Unmarshal([]byte(out), &receipt))
 				require.Equal(t, client.Fanout{
-					State: client.StateDone, Lane: client.LaneDirect, Recipients: recipients, Delivered: delivered, Skipped: recipients - delivered, NeverSeen: neverSeen,
+					State: message.StateDone, Lane: event.Direct, Recipients: recipients, Delivered: delivered, Skipped: recipients - delivered, NeverSeen: neverSeen,
 				}, receipt.Fanout, body)
 				return receipt.ID
 			}

@@ -123,7 +123,7 @@ func (e *ended) statuses(messages []message.Message) (all []publish.Status) {
 	for _, m := range messages {
 		status, err := reporter.Status(t.Context(), m.ID)
 		require.NoError(t, err)
-		require.Equal(t, publish.StateDone, status.State)
+		require.Equal(t, message.StateDone, status.State)
 		all = append(all, status)
 	}
 	return all
