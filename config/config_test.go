@@ -10,7 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fanmail/fanmail/config"
+	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/pkg/identity"
+	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 func TestReferenceEqualsDefault(t *testing.T) {
@@ -19,6 +22,12 @@ func TestReferenceEqualsDefault(t *testing.T) {
 	c, err := config.Load(config.Options{File: write(t, string(reference))})
 	require.NoError(t, err)
 	require.Equal(t, config.Default(), c)
+	limits, rules := message.DefaultLimits(), userstate.DefaultRules()
+	require.Equal(t, config.Limits{
+		Body: config.Size(limits.BodyBytes), Attrs: config.Size(limits.AttrsBytes), Recipients: limits.Recipients, Page: 200, BatchLines: 10_000,
+	}, c.Limits)
+	require.Equal(t, []time.Duration{rules.DormantAfter, rules.ClockTolerance, rules.PublishSlack}, []time.Duration{c.DormantAfter, c.ClockTolerance, c.PublishSlack})
+	require.Equal(t, partition.DefaultCount, c.Partitions)
 
 	rendered, err := c.YAML()
 	require.NoError(t, err)

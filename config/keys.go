@@ -37,16 +37,24 @@ type Key struct {
 // Keys returns all keys in the order of the reference. The caller may change the slice.
 func Keys() []Key { return append([]Key(nil), keys()...) }
 
-var keys = sync.OnceValue(func() []Key {
-	docs, err := comments(reference)
-	if err != nil {
-		panic(fmt.Sprintf("config: the embedded fanmail.yaml: %v", err)) // a test reads it, so no build that passed gets here
+// Default returns the configuration that holds where nothing else is said: that of fanmail.yaml.
+func Default() Config { return defaults() }
+
+var defaults = sync.OnceValue(func() (c Config) {
+	for _, f := range fields(&c) {
+		if err := f.parse(described()[f.key].value); err != nil {
+			panic(fmt.Sprintf("config: the embedded fanmail.yaml: %s %v", f.key, err)) // a test reads it, so no build that passed gets here
+		}
 	}
+	return c
+})
+
+var keys = sync.OnceValue(func() []Key {
 	defaults := Default()
 	var all []Key
 	for _, f := range fields(&defaults) {
 		flat := strings.ReplaceAll(f.key, ".", "_")
-		doc, rare := strings.CutSuffix(docs[f.key], " Rarely changed.")
+		doc, rare := strings.CutSuffix(described()[f.key].doc, " Rarely changed.")
 		all = append(all, Key{
 			Name:    f.key,
 			Env:     envPrefix + strings.ToUpper(flat),
@@ -70,20 +78,23 @@ func (k Key) AddFlag(flags *pflag.FlagSet) {
 	flags.String(k.Flag, k.Default, usage)
 }
 
-// comments returns the comment above each key of a YAML document, by key.
-func comments(document []byte) (map[string]string, error) {
+// description is what the reference says of a key: its comment, and its value.
+type description struct{ doc, value string }
+
+// described returns what the reference says, by key.
+var described = sync.OnceValue(func() map[string]description {
 	var root yaml.Node
-	if err := yaml.Unmarshal(document, &root); err != nil {
-		return nil, err
+	if err := yaml.Unmarshal(reference, &root); err != nil {
+		panic(fmt.Sprintf("config: the embedded fanmail.yaml: %v", err)) // see defaults
 	}
-	found := make(map[string]string)
+	found := make(map[string]description)
 	for _, top := range root.Content {
 		collect(found, "", top)
 	}
-	return found, nil
-}
+	return found
+})
 
-func collect(found map[string]string, prefix string, mapping *yaml.Node) {
+func collect(found map[string]description, prefix string, mapping *yaml.Node) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		name, value := mapping.Content[i], mapping.Content[i+1]
 		if value.Kind == yaml.MappingNode {
@@ -94,6 +105,6 @@ func collect(found map[string]string, prefix string, mapping *yaml.Node) {
 		for j, line := range lines {
 			lines[j] = strings.TrimSpace(strings.TrimPrefix(line, "#"))
 		}
-		found[prefix+name.Value] = strings.TrimSpace(strings.Join(lines, " "))
+		found[prefix+name.Value] = description{doc: strings.TrimSpace(strings.Join(lines, " ")), value: value.Value}
 	}
 }
