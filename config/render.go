@@ -43,22 +43,13 @@ func scalar(tag, value string) *yaml.Node {
 
 // JSON returns the configuration as an indented JSON object. Durations and sizes are strings, as in a file.
 func (c Config) JSON() ([]byte, error) {
-	root := make(map[string]any)
-	for _, f := range fields(&c) {
-		section, name := split(f.key)
-		parent := root
-		if section != "" {
-			if root[section] == nil {
-				root[section] = make(map[string]any)
-			}
-			parent = root[section].(map[string]any) //nolint:forcetypeassert // put there above
-		}
-		switch value := f.value.Interface().(type) {
-		case int, bool:
-			parent[name] = value
-		default:
-			parent[name] = f.text()
-		}
+	text, err := c.YAML()
+	if err != nil {
+		return nil, err
+	}
+	var root map[string]any
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return nil, fmt.Errorf("render configuration: %w", err)
 	}
 	out, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
