@@ -29,7 +29,7 @@ func audited(t *testing.T, w *world, buckets bucket.Store) *world {
 	t.Helper()
 	var services httpapi.Services
 	addAudit(t, w, &services, buckets)
-	w.handler = httpapi.New(services, httpapi.Options{Logger: zerolog.New(w.log), Now: w.clock})
+	w.handler = httpapi.New(services, httpapi.Options{PageMax: 200, BatchLines: 10_000, Logger: zerolog.New(w.log), Now: w.clock})
 	return w
 }
 

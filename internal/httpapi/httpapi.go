@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net/http"
@@ -29,8 +30,6 @@ import (
 )
 
 const (
-	defaultPageMax    = 200
-	defaultBatchLines = 10_000
 	// defaultIdleTimeout is longer than the pauses of a working network.
 	defaultIdleTimeout = time.Minute
 	// refusalBurst and refusalPeriod limit how often the server logs a refused token: 10 times in 10 s. So a client that guesses
@@ -70,9 +69,9 @@ type Services struct {
 type Options struct {
 	// Limits are the limits of messages. The limits of request bodies follow from them.
 	Limits message.Limits
-	// PageMax is the maximum number of items on a page; 0 means 200.
+	// PageMax is the maximum number of items on a page.
 	PageMax int
-	// BatchLines is the maximum number of lines of a batch; 0 means 10,000.
+	// BatchLines is the maximum number of lines of a batch.
 	BatchLines int
 	// IdleTimeout is how long a batch or an audit waits for the client to send or to receive; 0 means a minute.
 	IdleTimeout time.Duration
@@ -91,19 +90,6 @@ type Options struct {
 	Metrics prometheus.Registerer
 }
 
-func (o Options) withDefaults() Options {
-	if o.PageMax == 0 {
-		o.PageMax = defaultPageMax
-	}
-	if o.BatchLines == 0 {
-		o.BatchLines = defaultBatchLines
-	}
-	if o.IdleTimeout == 0 {
-		o.IdleTimeout = defaultIdleTimeout
-	}
-	return o
-}
-
 // New returns the handler of all paths under /v1, and of /healthz, /readyz, /metrics and /openapi.json.
 func New(services Services, opts Options) http.Handler {
 	s := newServer(services, opts)
@@ -112,7 +98,7 @@ func New(services Services, opts Options) http.Handler {
 }
 
 func newServer(services Services, opts Options) *server {
-	opts = opts.withDefaults()
+	opts.IdleTimeout = cmp.Or(opts.IdleTimeout, defaultIdleTimeout)
 	return &server{
 		Services: services, opts: opts, panics: panics.NewRecorder(opts.Logger, opts.Metrics, "request"),
 		measured: newMetrics(opts.Metrics), mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8],

@@ -91,7 +91,7 @@ func newWorld(tb testing.TB, change settings) *world {
 	if change.random == nil {
 		change.random = zeros{}
 	}
-	options := httpapi.Options{Limits: message.DefaultLimits(), Logger: zerolog.New(w.log).Level(zerolog.DebugLevel), Now: w.clock}
+	options := httpapi.Options{PageMax: 200, BatchLines: 10_000, Limits: message.DefaultLimits(), Logger: zerolog.New(w.log).Level(zerolog.DebugLevel), Now: w.clock}
 	if change.options != nil {
 		change.options(&options)
 	}

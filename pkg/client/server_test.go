@@ -90,7 +90,7 @@ func startServers(ctx context.Context, roles ...func(*httpapi.Services)) (urls [
 	for _, role := range roles {
 		of := services
 		role(&of)
-		server := httptest.NewServer(httpapi.New(of, httpapi.Options{Limits: limits, Logger: zerolog.Nop(), Now: now}))
+		server := httptest.NewServer(httpapi.New(of, httpapi.Options{PageMax: 200, BatchLines: 10_000, Limits: limits, Logger: zerolog.Nop(), Now: now}))
 		servers, urls = append(servers, server), append(urls, server.URL)
 	}
 	return urls, func() error {
