@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -249,7 +250,10 @@ func everything(t *testing.T, w *world) *world {
 	server, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
-	bus, err := natsbus.Connect(t.Context(), natsbus.Options{Server: server, Partitions: partitions, Logger: zerolog.Nop()})
+	bus, err := natsbus.Connect(t.Context(), natsbus.Options{
+		Server: server, Partitions: partitions, Lease: time.Minute, Replicas: 1, PublishedBytes: 1 << 20, FanoutBytes: 1 << 20, LoginBytes: 1 << 20, DeadLetterBytes: 1 << 20,
+		Logger: zerolog.Nop(),
+	})
 	require.NoError(t, err)
 	t.Cleanup(bus.Close)
 	for i, subject := range []string{"fanmail.v1.login", "fanmail.v1.elsewhere"} {

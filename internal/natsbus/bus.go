@@ -22,18 +22,6 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultLease lets a batch stall on a slow store without losing its partition. Another worker continues a crashed worker's partitions
-	// within a minute.
-	DefaultLease = 30 * time.Second
-	// DefaultPublishedBytes holds more than a million events of some 200 bytes: an hour at 300 messages a
-	// second without any router.
-	DefaultPublishedBytes = 256 << 20
-	// DefaultFanoutBytes holds millions of tasks.
-	DefaultFanoutBytes = 1 << 30
-	// DefaultLoginBytes holds more than a million logins, so all users can log in at once while no rehydrator runs.
-	DefaultLoginBytes = 256 << 20
-	// DefaultDeadLetterBytes has room for few failures, or for many with the same cause.
-	DefaultDeadLetterBytes = 256 << 20
 	// DefaultRequestTimeout is how long a request waits for the server.
 	DefaultRequestTimeout = 5 * time.Second
 	// DefaultDrainTimeout is how long a call whose context has ended waits for events that the server has already sent.
@@ -69,16 +57,14 @@ type Options struct {
 	CertFile, KeyFile string
 	// Name identifies this connection in the server's reports. Empty means "fanmail".
 	Name string
-	// Partitions is the number of partitions, 1 to partition.MaxCount. 0 means partition.DefaultCount.
+	// Partitions is the number of partitions, 1 to partition.MaxCount.
 	Partitions int
 	// Lease is how long a task, a published event or a login stays with its holder, unless the holder extends it.
-	// 0 means DefaultLease.
 	Lease time.Duration
-	// Replicas is the number of servers that keep a copy of each stream, 1 to 5. 0 means 1.
+	// Replicas is the number of servers that keep a copy of each stream, 1 to 5.
 	Replicas int
 	// PublishedBytes, FanoutBytes, LoginBytes and DeadLetterBytes are the sizes of the streams, in bytes. An
-	// existing larger stream keeps its size. 0 means DefaultPublishedBytes, DefaultFanoutBytes, DefaultLoginBytes,
-	// DefaultDeadLetterBytes.
+	// existing larger stream keeps its size.
 	PublishedBytes, FanoutBytes, LoginBytes, DeadLetterBytes int64
 	// RequestTimeout is how long a request waits for the answer of the server. 0 means DefaultRequestTimeout.
 	RequestTimeout time.Duration
@@ -96,13 +82,6 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.Name = cmp.Or(o.Name, "fanmail")
-	o.Partitions = cmp.Or(o.Partitions, partition.DefaultCount)
-	o.Lease = cmp.Or(o.Lease, DefaultLease)
-	o.Replicas = cmp.Or(o.Replicas, 1)
-	o.PublishedBytes = cmp.Or(o.PublishedBytes, DefaultPublishedBytes)
-	o.FanoutBytes = cmp.Or(o.FanoutBytes, DefaultFanoutBytes)
-	o.LoginBytes = cmp.Or(o.LoginBytes, DefaultLoginBytes)
-	o.DeadLetterBytes = cmp.Or(o.DeadLetterBytes, DefaultDeadLetterBytes)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
 	if o.Now == nil {

@@ -19,7 +19,10 @@ func TestADeadConnectionIsNoticedSoon(t *testing.T) {
 	server, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir(), StartTimeout: time.Minute})
 	require.NoError(t, err)
 	defer server.Stop()
-	b, err := Connect(t.Context(), Options{Server: server, Partitions: 1, RequestTimeout: time.Minute})
+	b, err := Connect(t.Context(), Options{
+		Server: server, Partitions: 1, Lease: time.Minute, Replicas: 1, PublishedBytes: 1 << 20, FanoutBytes: 1 << 20, LoginBytes: 1 << 20, DeadLetterBytes: 1 << 20,
+		RequestTimeout: time.Minute,
+	})
 	require.NoError(t, err)
 	defer b.Close()
 	require.LessOrEqual(t, b.nc.Opts.PingInterval*time.Duration(b.nc.Opts.MaxPingsOut+1), 15*time.Second)

@@ -119,7 +119,7 @@ func TestDeclaresFromManyProcessesAtOnce(t *testing.T) {
 	var g errgroup.Group
 	for range 4 {
 		g.Go(func() error {
-			b, err := natsbus.Connect(ctx, natsbus.Options{Server: server, Partitions: 2, RequestTimeout: patience})
+			b, err := natsbus.Connect(ctx, filled(natsbus.Options{Server: server, Partitions: 2, RequestTimeout: patience}))
 			if err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func TestDeclaresWhereThereIsNoRoomForMore(t *testing.T) {
 		connect(t, opts)
 	}
 	opts.FanoutBytes = 2 * size
-	_, err := natsbus.Connect(patient(t), opts)
+	_, err := natsbus.Connect(patient(t), filled(opts))
 	require.ErrorIs(t, err, event.ErrFull)
 }
 
@@ -202,7 +202,7 @@ func TestDeclareRefusesStreamsThatBehaveOtherwise(t *testing.T) {
 			test.change(&config)
 			_, err := admin(t, server).CreateStream(t.Context(), config)
 			require.NoError(t, err)
-			_, err = natsbus.Connect(t.Context(), natsbus.Options{Server: server})
+			_, err = natsbus.Connect(t.Context(), filled(natsbus.Options{Server: server}))
 			require.ErrorIs(t, err, natsbus.ErrIncompatible)
 			require.ErrorContains(t, err, natsbus.FanoutStream)
 			require.ErrorContains(t, err, "its "+test.want)
@@ -224,20 +224,20 @@ func TestConnectRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := natsbus.Connect(t.Context(), test.opts)
+			_, err := natsbus.Connect(t.Context(), filled(test.opts))
 			require.ErrorContains(t, err, test.want)
 		})
 	}
 	t.Run("no server", func(t *testing.T) {
 		t.Parallel()
-		_, err := natsbus.Connect(t.Context(), natsbus.Options{URL: "nats://127.0.0.1:1"})
+		_, err := natsbus.Connect(t.Context(), filled(natsbus.Options{URL: "nats://127.0.0.1:1"}))
 		require.ErrorIs(t, err, bus.ErrUnavailable)
 	})
 	t.Run("ended context", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := natsbus.Connect(ctx, natsbus.Options{Server: server})
+		_, err := natsbus.Connect(ctx, filled(natsbus.Options{Server: server}))
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }

@@ -195,7 +195,7 @@ func TestRehydratedWithoutAServerIsLogged(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{})
 	var log bytes.Buffer
-	b, err := natsbus.Connect(patient(t), natsbus.Options{Server: server, Partitions: 1, Logger: zerolog.New(zerolog.SyncWriter(&log))})
+	b, err := natsbus.Connect(patient(t), filled(natsbus.Options{Server: server, Partitions: 1, Logger: zerolog.New(zerolog.SyncWriter(&log))}))
 	require.NoError(t, err)
 	b.Close()
 	b.EmitRehydrated(event.NewRehydrated("ann", 42))

@@ -1,6 +1,7 @@
 package natsbus_test
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"testing"
@@ -46,14 +47,25 @@ func start(tb testing.TB, opts natsserver.Options) *natsserver.Server {
 	return server
 }
 
+// filled returns options with values for the required ones that are missing.
+func filled(opts natsbus.Options) natsbus.Options {
+	opts.Partitions = cmp.Or(opts.Partitions, 16)
+	opts.Lease = cmp.Or(opts.Lease, 30*time.Second)
+	opts.Replicas = cmp.Or(opts.Replicas, 1)
+	for bytes, size := range map[*int64]int64{
+		&opts.PublishedBytes: 256 << 20, &opts.FanoutBytes: 1 << 30, &opts.LoginBytes: 256 << 20, &opts.DeadLetterBytes: 256 << 20,
+	} {
+		*bytes = cmp.Or(*bytes, size)
+	}
+	return opts
+}
+
 func connect(tb testing.TB, opts natsbus.Options) *natsbus.Bus {
 	tb.Helper()
-	if opts.Partitions == 0 {
-		opts.Partitions = 2
-	}
+	opts.Partitions = cmp.Or(opts.Partitions, 2)
 	opts.Logger = logger(tb)
 	opts.RequestTimeout, opts.DrainTimeout = patience, patience
-	b, err := natsbus.Connect(patient(tb), opts)
+	b, err := natsbus.Connect(patient(tb), filled(opts))
 	require.NoError(tb, err)
 	tb.Cleanup(b.Close)
 	return b

@@ -53,7 +53,7 @@ func TestLetterThatIsTooLargeIsCut(t *testing.T) {
 func TestServerWithTooSmallAMaxPayload(t *testing.T) {
 	t.Parallel()
 	server := start(t, natsserver.Options{MaxPayload: leastPayload - 1})
-	_, err := natsbus.Connect(patient(t), natsbus.Options{Server: server, Partitions: 2, RequestTimeout: patience})
+	_, err := natsbus.Connect(patient(t), filled(natsbus.Options{Server: server, Partitions: 2, RequestTimeout: patience}))
 	require.ErrorIs(t, err, natsbus.ErrIncompatible)
 	require.ErrorContains(t, err, "max_payload is 8191 bytes")
 }

@@ -130,7 +130,7 @@ func TestConnectSecurely(t *testing.T) {
 	} {
 		opts := good
 		test.change(&opts)
-		_, err := natsbus.Connect(patient(t), opts)
+		_, err := natsbus.Connect(patient(t), filled(opts))
 		require.ErrorContains(t, err, test.want, name)
 		require.Equal(t, test.want == refused, strings.Contains(err.Error(), refused), name)
 		if test.passes {

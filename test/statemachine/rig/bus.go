@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,8 @@ func newBus(t *testing.T, partitions int, streamBytes int64, maxPayload int32) *
 	require.NoError(t, err)
 	t.Cleanup(server.Stop)
 	inner, err := natsbus.Connect(t.Context(), natsbus.Options{
-		Server: server, Partitions: partitions, Lease: lease, PublishedBytes: streamBytes, FanoutBytes: streamBytes,
+		Server: server, Partitions: partitions, Lease: lease, Replicas: 1,
+		PublishedBytes: cmp.Or(streamBytes, 256<<20), FanoutBytes: cmp.Or(streamBytes, 1<<30), LoginBytes: 256 << 20, DeadLetterBytes: 256 << 20,
 		RequestTimeout: time.Minute, DrainTimeout: time.Minute, Logger: zerolog.Nop(),
 	})
 	require.NoError(t, err)
