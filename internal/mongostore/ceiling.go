@@ -42,22 +42,25 @@ func newCeiling(c collection) *ceiling {
 	return t
 }
 
-// cover returns when the stored ceiling is not below the ids of messages.
+// cover returns when the stored ceiling is not below the ids of messages. If it will be soon, cover has it raised, and does not wait: so nobody
+// notices if the shard of the record is away for a while.
 func (t *ceiling) cover(ctx context.Context, messages []message.Message) error {
 	t.mu.Lock()
 	covered := true
 	for _, m := range messages {
-		if t.known.Less(m.ID) {
-			covered = false
-			t.wanted = later(t.wanted, m.ID)
-		}
+		covered = covered && !t.known.Less(m.ID)
+		t.wanted = later(t.wanted, m.ID)
 	}
+	soon := t.known.Less(message.MinID(t.wanted.Time().Add(ceilingAhead / 2)))
 	t.mu.Unlock()
-	if covered {
-		return nil
+	switch {
+	case !covered:
+		_, err := t.raises.do(ctx)
+		return err
+	case soon:
+		t.raises.begin(ctx)
 	}
-	_, err := t.raises.do(ctx)
-	return err
+	return nil
 }
 
 // raise raises the stored ceiling above what was wanted when it began, unless an earlier raise has done so. The ceiling is not upserted: see
@@ -66,7 +69,7 @@ func (t *ceiling) raise(ctx context.Context) (message.ID, error) {
 	t.mu.Lock()
 	known, wanted := t.known, t.wanted
 	t.mu.Unlock()
-	if !known.Less(wanted) {
+	if !known.Less(message.MinID(wanted.Time().Add(ceilingAhead / 2))) {
 		return known, nil
 	}
 	to := later(wanted, message.LastBefore(wanted.Time().Add(ceilingAhead)))

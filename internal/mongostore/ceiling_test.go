@@ -5,6 +5,7 @@ package mongostore_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -86,11 +87,17 @@ func TestCeiling(t *testing.T) {
 	}
 	require.NoError(t, inserts.Wait())
 	require.NotContains(t, said.take(), "update meta")
+	half := messagetest.Message(30, "ann")
+	half.ID = message.LastBefore(messagetest.ID(1).Time().Add(40 * time.Minute))
+	half.ID[6], half.ID[8] = 0x70, 0x80
+	_, err := messages.Insert(t.Context(), []message.Message{half}, messagetest.AnyTime)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return slices.Contains(said.take(), "end of update meta") }, time.Minute, time.Millisecond, "it is raised ahead")
 
 	later, seen = asked(messagetest.ID(5))
 	require.True(t, later)
 	require.Contains(t, seen, "find messages")
-	later, seen = asked(message.LastBefore(messagetest.ID(1).Time().Add(time.Hour)))
+	later, seen = asked(message.LastBefore(half.ID.Time().Add(time.Hour)))
 	require.False(t, later)
 	require.Equal(t, record, seen)
 
@@ -111,9 +118,9 @@ func TestCeiling(t *testing.T) {
 	}
 	require.Equal(t, 1, raises, "many inserts share a raise")
 
-	_, err := open(t, opts).Messages().Insert(t.Context(), []message.Message{messagetest.Message(0, "ann")}, messagetest.AnyTime)
+	_, err = open(t, opts).Messages().Insert(t.Context(), []message.Message{messagetest.Message(0, "ann")}, messagetest.AnyTime)
 	require.NoError(t, err)
 	require.Contains(t, said.take(), "update meta")
-	_, seen = asked(message.LastBefore(messagetest.ID(49).Time().Add(time.Hour)))
+	_, seen = asked(message.LastBefore(half.ID.Time().Add(time.Hour - time.Second)))
 	require.Contains(t, seen, "find messages", "a raise by an older message does not lower the ceiling")
 }

@@ -23,9 +23,21 @@ type run struct {
 	err  error
 }
 
-// do returns the result of a run that begins after the call. The run does not end with ctx, because others may wait for it.
+// do returns the result of a run that begins after the call.
 func (s *shared) do(ctx context.Context) (message.ID, error) {
+	r := s.begin(ctx)
+	select {
+	case <-r.done:
+		return r.id, r.err
+	case <-ctx.Done():
+		return message.ID{}, ctx.Err()
+	}
+}
+
+// begin returns a run that begins after the call. The run does not end with ctx, because others may wait for it.
+func (s *shared) begin(ctx context.Context) *run {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	r := s.next
 	if r == nil {
 		r = &run{done: make(chan struct{})}
@@ -35,13 +47,7 @@ func (s *shared) do(ctx context.Context) (message.ID, error) {
 		s.running = true
 		go s.runAll(context.WithoutCancel(ctx))
 	}
-	s.mu.Unlock()
-	select {
-	case <-r.done:
-		return r.id, r.err
-	case <-ctx.Done():
-		return message.ID{}, ctx.Err()
-	}
+	return r
 }
 
 // runAll works until nobody waits.
