@@ -66,24 +66,24 @@ func (p *pages) ask(ctx context.Context, users []message.UserID, perSecond int, 
 
 func (p *pages) one(ctx context.Context, user message.UserID, away bool) {
 	began := time.Now()
-	limit, end := p.pool.Begin(10 * time.Second)
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, p.pool.Limit(10*time.Second))
 	defer cancel()
-	answered := time.Duration(0)
 	if p.connections.Acquire(ctx, 1) == nil {
+		p.pool.Use(1)
 		if away {
 			<-ctx.Done()
 		} else if p.read(ctx, user) == nil {
-			answered = time.Since(began)
+			p.pool.Answered(time.Since(began))
 		}
+		p.pool.Use(-1)
 		p.connections.Release(1)
 	}
-	if end(answered); away {
+	if away {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.took = append(p.took, max(answered, time.Since(began)))
+	p.took = append(p.took, time.Since(began))
 }
 
 // One of four shards hangs for a minute, while messages go to the users of all, who ask for pages: each call that touches it holds a connection until

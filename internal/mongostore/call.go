@@ -83,20 +83,17 @@ func (db *DB) within(ctx context.Context, doing string, operation func(context.C
 		return err
 	}
 	began := db.opts.Now()
-	limit, end := db.pool.Begin(db.opts.Timeout)
 	defer func() {
 		failure := err
 		if errors.Is(err, mongo.ErrNoDocuments) { // an answer
 			failure = nil
 		}
 		db.metrics.Done(ctx, doing, began, failure)
-		answered := time.Duration(0)
 		if failure == nil {
-			answered = db.opts.Now().Sub(began)
+			db.pool.Answered(db.opts.Now().Sub(began))
 		}
-		end(answered)
 	}()
-	limited, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, db.pool.Limit(db.opts.Timeout))
 	defer cancel()
 	err = operation(limited)
 	switch {

@@ -203,15 +203,16 @@ func (db *DB) dial(monitor *event.ServerMonitor) error {
 	if err := secure(o, db.opts); err != nil {
 		return err
 	}
-	client, err := mongo.Connect(o)
-	if err != nil {
-		return withoutSecrets(err, db.opts.URI)
-	}
 	connections := uint64(defaultPool)
 	if o.MaxPoolSize != nil {
 		connections = *o.MaxPoolSize
 	}
-	db.client, db.hosts, db.pool = client, o.Hosts, NewPool(connections)
+	pool := NewPool(connections)
+	client, err := mongo.Connect(o.SetPoolMonitor(pool.monitor()))
+	if err != nil {
+		return withoutSecrets(err, db.opts.URI)
+	}
+	db.client, db.hosts, db.pool = client, o.Hosts, pool
 	return nil
 }
 

@@ -24,22 +24,21 @@ func TestCallsThatHangLeaveConnections(t *testing.T) {
 		var calls sync.WaitGroup
 		var waited atomic.Int64
 		call := func(hangs bool) {
-			limit, end := pool.Begin(10 * time.Second)
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			ctx, cancel := context.WithTimeout(t.Context(), pool.Limit(10*time.Second))
 			defer cancel()
 			if !free.TryAcquire(1) {
 				waited.Add(1)
-				end(0)
 				return
 			}
+			pool.Use(1)
 			defer free.Release(1)
+			defer pool.Use(-1)
 			if hangs {
 				<-ctx.Done()
-				end(0)
 				return
 			}
 			time.Sleep(5 * time.Millisecond)
-			end(5 * time.Millisecond)
+			pool.Answered(5 * time.Millisecond)
 			if ctx.Err() != nil {
 				waited.Add(1)
 			}
@@ -57,18 +56,16 @@ func TestCallsThatHangLeaveConnections(t *testing.T) {
 func TestPoolLimits(t *testing.T) {
 	t.Parallel()
 	pool := mongostore.NewPool(8)
-	var ends []func(time.Duration)
 	for _, want := range []time.Duration{40 * time.Second, 30 * time.Second, 20 * time.Second, 10 * time.Second, time.Second, time.Second} {
-		limit, end := pool.Begin(40 * time.Second)
-		require.Equal(t, want, limit)
-		ends = append(ends, end)
+		require.Equal(t, want, pool.Limit(40*time.Second))
+		pool.Use(1)
 	}
-	ends[0](time.Second / 2)
-	limit, _ := pool.Begin(40 * time.Second)
-	require.Equal(t, 8*time.Second, limit, "the database is slow")
-	ends[1](time.Minute)
-	limit, _ = pool.Begin(40 * time.Second)
-	require.Equal(t, 40*time.Second, limit)
-	limit, _ = mongostore.NewPool(0).Begin(time.Second)
-	require.Equal(t, time.Second, limit)
+	pool.Answered(time.Second / 2)
+	require.Equal(t, 8*time.Second, pool.Limit(40*time.Second), "the database is slow")
+	pool.Answered(time.Minute)
+	require.Equal(t, 40*time.Second, pool.Limit(40*time.Second))
+	pool.Answered(0)
+	pool.Use(-6)
+	require.Equal(t, 40*time.Second, pool.Limit(40*time.Second))
+	require.Equal(t, time.Second, mongostore.NewPool(0).Limit(time.Second))
 }
