@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/client"
@@ -36,6 +40,9 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 	if err := w.Follow(ctx, "local", Users("friend", 0, o.Medium)); err != nil {
 		return Report{}, err
 	}
+	if err := w.Follow(ctx, "club", Users("friend", 0, besideAudience)); err != nil {
+		return Report{}, err
+	}
 	if err := w.settle(ctx); err != nil {
 		return Report{}, err
 	}
@@ -46,6 +53,11 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 		return Report{}, err
 	}
 	quiet, err := m.medium(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	e.Tell("sending direct messages beside messages to a thousand")
+	beside, err := m.beside(ctx)
 	if err != nil {
 		return Report{}, err
 	}
@@ -61,6 +73,7 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 	}
 	return Report{Benchmark: "mixed", Store: e.Config.Store, Rows: []Row{
 		{Case: "direct message, idle", Figures: Latency("readable after", idle)},
+		{Case: fmt.Sprintf("direct message, beside %d a second to %d each", besideRate, besideAudience), Figures: Latency("readable after", beside)},
 		{Case: "direct message, under bulk", Figures: Latency("readable after", busy)},
 		{Case: fmt.Sprintf("to %d, idle", o.Medium), Figures: Latency("done after", Times{quiet})},
 		{Case: fmt.Sprintf("to %d, under bulk", o.Medium), Figures: Latency("done after", mediums)},
@@ -116,6 +129,30 @@ func (m mixed) medium(ctx context.Context) (time.Duration, error) {
 		err = fmt.Errorf("delivered to %d of %d", status.Fanout.Delivered, m.o.Medium)
 	}
 	return time.Since(accepted), err
+}
+
+// The messages beside which beside sends direct ones: how many a second, and the size of their audience, which the router delivers to.
+const besideRate, besideAudience = 20, 1000
+
+// beside sends direct messages while others are sent to a small audience.
+func (m mixed) beside(ctx context.Context) (took Times, err error) {
+	var sent atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		for sent.Load() < int64(m.o.Probes) {
+			if _, err := m.Client.Publish(ctx, m.ToFollowers("club"), ""); err != nil {
+				return err
+			}
+			sent.Add(1)
+			startstop.Pause(ctx, time.Second/besideRate)
+		}
+		return nil
+	})
+	group.Go(func() (err error) {
+		took, err = m.Direct(ctx, math.MaxInt, func() bool { return sent.Load() < int64(m.o.Probes) })
+		return err
+	})
+	return took, group.Wait()
 }
 
 // meanwhile sends direct messages, and messages to a medium audience, while a message is fanned out to a large audience.

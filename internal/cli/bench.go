@@ -76,7 +76,8 @@ func newBenchMixed(p program.Process) *cobra.Command {
 		Use:   "mixed",
 		Short: "Measure direct messages during a large fan-out",
 		Long: "Measure messages during a fan-out to many followers: the time from the answer of a direct message until it can\n" +
-			"be read, the time until a message to a medium audience is done, and the time of publishing.",
+			"be read, also beside messages to a thousand followers each, the time until a message to a medium audience is done,\n" +
+			"and the time of publishing.",
 		Example: "  fanmail bench mixed --followers 200000",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Mixed(ctx, o) })
 	c.Number(&o.Followers, "followers", 1, "number of followers of the celebrity")

@@ -39,7 +39,12 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOn(t *testing.T, bus *rig.Bus) *world {
 	t.Helper()
-	r, err := rig.Open(t.Context(), rig.NewClock(), bus, nil)
+	return newWorldIn(t, rig.Embedded{}, bus)
+}
+
+func newWorldIn(t *testing.T, backend rig.Backend, bus *rig.Bus) *world {
+	t.Helper()
+	r, err := rig.OpenOn(t.Context(), backend, rig.NewClock(), bus, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return &world{Rig: r, opts: r.FanoutOptions(0)}
