@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/panics"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 const (
@@ -42,7 +43,7 @@ var (
 	// errPassedOver says that a key was not tried, because it could not be reached before.
 	errPassedOver = errors.New("passed over: could not be reached before")
 	// errNoTime says that a key was not tried, because others took the time.
-	errNoTime = errors.New("not tried: others took the time")
+	errNoTime = fmt.Errorf("%w: not tried, because others took the time", message.ErrUnavailable)
 	// errHangs says that a call did not keep to its deadline. A second one would take as long.
 	errHangs = errors.New("the store does not keep to deadlines")
 )
@@ -51,6 +52,7 @@ var (
 // takes long. A key that cannot be reached is never taken for one without a record. It is safe for concurrent use.
 type reach struct {
 	opts     Options
+	stage    string
 	patience atomic.Int64              // a time.Duration
 	last     atomic.Int64              // when a call was answered last, in nanoseconds since 1970
 	trouble  atomic.Int64              // when a key was missed last, in nanoseconds since 1970
@@ -68,7 +70,7 @@ func newReach(opts Options, stage string, recorder *panics.Recorder) *reach {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	r := &reach{opts: opts, missed: missed, panics: recorder, count: promauto.With(opts.Metrics).NewCounter(prometheus.CounterOpts{
+	r := &reach{opts: opts, stage: stage, missed: missed, panics: recorder, count: promauto.With(opts.Metrics).NewCounter(prometheus.CounterOpts{
 		Name: "fanmail_unreachable_total", Help: "Times that fan-out has passed over a user or a message that could not be reached. It comes back to them.",
 		ConstLabels: prometheus.Labels{"stage": stage},
 	})}
@@ -88,12 +90,20 @@ func (r *reach) together(ctx context.Context, call func(context.Context) error) 
 	began := time.Now() //nolint:forbidigo // measures a duration; stored times come from Options.Now
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := call(limited)
+	err := unanswered(ctx, call(limited))
 	switch took := time.Since(began); {
 	case err == nil:
 		r.answered(took)
 	case took > 2*patience:
 		return fmt.Errorf("%w: %w", errHangs, err)
+	}
+	return err
+}
+
+// unanswered says of a call whose patience has ended, and not that of its caller, that the store does not answer.
+func unanswered(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", message.ErrUnavailable, err)
 	}
 	return err
 }
@@ -128,7 +138,7 @@ func (r *reach) alone(ctx context.Context, n int, key func(int) string, call fun
 			one, cancel := context.WithTimeout(all, patience/alonePart)
 			defer cancel()
 			began := time.Now() //nolint:forbidigo // as in together
-			if errs[i] = panics.Do(func() error { return call(one, i) }); errs[i] != nil {
+			if errs[i] = unanswered(ctx, panics.Do(func() error { return call(one, i) })); errs[i] != nil {
 				return nil
 			}
 			if r.answered(time.Since(began)); known {
@@ -193,7 +203,7 @@ func (r *reach) note(key string, err error, partly bool) {
 		return
 	}
 	if before := r.trouble.Swap(now.UnixNano()); now.Sub(time.Unix(0, before)).Abs() >= troubleLasts {
-		r.opts.Logger.Warn().Err(err).Msg("some users or messages cannot be reached: fan-out passes over them, and comes back")
+		r.opts.Logger.Warn().Err(err).Str("work", r.stage).Msg("some users or messages cannot be reached: fan-out passes over them, and comes back")
 	}
 }
 
