@@ -38,7 +38,7 @@ func (l *look) checkFloor(below, x *extent) {
 
 // checkLast compares the last of a bucket with the greatest id in it, or at its floor.
 func (l *look) checkLast(x *extent) {
-	most := maxID(x.floor, x.greatest)
+	most := message.Later(x.floor, x.greatest)
 	switch {
 	case x.last.Less(most):
 		l.outOfOrder(Finding{}, "the last of bucket %d is %s, although it or its floor has %s", x.sequence, x.last, most)

@@ -98,11 +98,11 @@ func (l *look) readInbox(ctx context.Context) error {
 func (l *look) checkBucket(above, b *bucket.Bucket) {
 	x := extent{sequence: b.Sequence, floor: b.Floor, last: b.Last, whole: true, stub: b.Stub}
 	for _, e := range b.Entries {
-		x.greatest = maxID(x.greatest, e.ID)
+		x.greatest = message.Later(x.greatest, e.ID)
 		x.whole = x.whole && !e.ID.IsZero()
 	}
-	if l.expired = maxID(l.expired, b.Purged); b.Stub {
-		l.expired, x.whole = maxID(l.expired, b.Last), false
+	if l.expired = message.Later(l.expired, b.Purged); b.Stub {
+		l.expired, x.whole = message.Later(l.expired, b.Last), false
 	}
 	l.extents = append(l.extents, x)
 	switch size := int(l.stores.Buckets.Size()); {
@@ -121,13 +121,6 @@ func (l *look) checkBucket(above, b *bucket.Bucket) {
 // lostSlot finds a slot without a record below slots with records. Slots are filled in order, so its record was lost.
 func (l *look) lostSlot(sequence uint32, slot int) {
 	l.outOfOrder(Finding{At: Place{sequence, slot}, Placed: true, empty: true}, "the slot has lost its record, and is counted all the same")
-}
-
-func maxID(x, y message.ID) message.ID {
-	if x.Less(y) {
-		return y
-	}
-	return x
 }
 
 func (l *look) outOfOrder(f Finding, format string, args ...any) {

@@ -99,9 +99,9 @@ func (l *look) see(ctx context.Context) error {
 		return err
 	}
 	l.findDoubles()
-	l.end = maxID(message.MinID(l.horizon().Add(time.Millisecond)), l.holds.newest().Next())
+	l.end = message.Later(message.MinID(l.horizon().Add(time.Millisecond)), l.holds.newest().Next())
 	for _, gap := range l.state.Gaps {
-		l.end = maxID(l.end, message.MinID(gap.Before))
+		l.end = message.Later(l.end, message.MinID(gap.Before))
 	}
 	if err := l.readFollowed(ctx); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (l *look) through(m message.Message) message.Source {
 
 // readSpan compares the messages that were sent during a span of one of the user's edges, and that have not expired.
 func (l *look) readSpan(ctx context.Context, edge follow.Edge, span follow.Span) error {
-	in := message.Range{From: edge.Followee, After: maxID(message.LastBefore(span.Since), l.expired), Before: l.end}
+	in := message.Range{From: edge.Followee, After: message.Later(message.LastBefore(span.Since), l.expired), Before: l.end}
 	if until := message.MinID(span.Until); !span.Open() && until.Less(in.Before) {
 		in.Before = until
 	}

@@ -49,7 +49,7 @@ func (t *ceiling) cover(ctx context.Context, messages []message.Message) error {
 	covered := true
 	for _, m := range messages {
 		covered = covered && !t.known.Less(m.ID)
-		t.wanted = later(t.wanted, m.ID)
+		t.wanted = message.Later(t.wanted, m.ID)
 	}
 	soon := t.known.Less(message.MinID(t.wanted.Time().Add(ceilingAhead / 2)))
 	t.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *ceiling) raise(ctx context.Context) (message.ID, error) {
 	if !known.Less(message.MinID(wanted.Time().Add(ceilingAhead / 2))) {
 		return known, nil
 	}
-	to := later(wanted, message.LastBefore(wanted.Time().Add(ceilingAhead)))
+	to := message.Later(wanted, message.LastBefore(wanted.Time().Add(ceilingAhead)))
 	filter, update := bson.D{{Key: fieldID, Value: ceilingID}}, operator("$max", bson.D{{Key: fieldUpTo, Value: uuid(to)}})
 	err := t.c.call(ctx, "raise the ceiling", func(ctx context.Context) error {
 		result, err := t.c.UpdateOne(ctx, filter, update)
@@ -107,11 +107,4 @@ func (t *ceiling) read(ctx context.Context) (id message.ID, err error) {
 		return message.ID{}, nil
 	}
 	return id, err
-}
-
-func later(a, b message.ID) message.ID {
-	if a.Less(b) {
-		return b
-	}
-	return a
 }

@@ -38,7 +38,7 @@ func (w *Walker) Keep(ctx context.Context, state userstate.State, target message
 	}
 	var kept Kept
 	var err error
-	if kept.Clear, err = w.clear(ctx, state, later(safe, target)); err != nil {
+	if kept.Clear, err = w.clear(ctx, state, message.Later(safe, target)); err != nil {
 		return kept, err
 	}
 	if kept.Clear.Less(to) {
@@ -52,7 +52,7 @@ func (w *Walker) Keep(ctx context.Context, state userstate.State, target message
 	if err != nil {
 		return kept, err
 	}
-	kept.Clear = later(kept.Clear, state.Purged)
+	kept.Clear = message.Later(kept.Clear, state.Purged)
 	if kept.Expired > 0 && kept.Clear.Less(safe) { // what comes next may be far above the purge point
 		if kept.Clear, err = w.clear(ctx, state, safe); err != nil {
 			return kept, err
@@ -97,15 +97,8 @@ func earliest(ctx context.Context, buckets bucket.Store, state userstate.State, 
 	}
 	if len(state.Gaps) > 0 {
 		if first := state.Gaps[0].Stretch().After.Next(); first.Less(most) {
-			most = later(first, state.Purged.Next())
+			most = message.Later(first, state.Purged.Next())
 		}
 	}
 	return most, nil
-}
-
-func later(a, b message.ID) message.ID {
-	if a.Less(b) {
-		return b
-	}
-	return a
 }

@@ -59,7 +59,7 @@ func Target(ctx context.Context, store Store) (message.ID, error) {
 	if err != nil {
 		return message.ID{}, err
 	}
-	return later(r.LowWater, r.Target), nil
+	return message.Later(r.LowWater, r.Target), nil
 }
 
 // Number returns a function that reads the number of the present round.
@@ -115,9 +115,9 @@ func (r Round) taken(token string, now time.Time, rules userstate.Rules, keep us
 		}
 		switch {
 		case keep.MaxAge > 0:
-			r.Target = later(r.LowWater, rules.Expired(keep, now))
+			r.Target = message.Later(r.LowWater, rules.Expired(keep, now))
 		case keep.Newest > 0:
-			r.Target = later(r.LowWater, r.Next)
+			r.Target = message.Later(r.LowWater, r.Next)
 		default:
 			r.LowWater = message.ID{}
 		}

@@ -71,6 +71,14 @@ func (id ID) Compare(other ID) int { return bytes.Compare(id[:], other[:]) }
 // Less reports whether id sorts before other.
 func (id ID) Less(other ID) bool { return bytes.Compare(id[:], other[:]) < 0 }
 
+// Later returns the greater of two ids.
+func Later(a, b ID) ID {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}
+
 // Next returns the least value above id. MaxID has none and is returned as it is.
 func (id ID) Next() ID {
 	for i := len(id) - 1; i >= 0; i-- {

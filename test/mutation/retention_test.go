@@ -53,7 +53,7 @@ func retaining() []mutation {
 		},
 		{
 			name: "a first look from the low-water mark", trap: "the round under way has passed the user, and raises the mark",
-			edits: []edit{{roundGo, "	return later(r.LowWater, r.Target), nil", "	return r.LowWater, nil"}},
+			edits: []edit{{roundGo, "	return message.Later(r.LowWater, r.Target), nil", "	return r.LowWater, nil"}},
 			pkg:   retains, run: "^TestReturnAfterMessagesExpired$",
 		},
 		{
