@@ -235,6 +235,43 @@ func TestFailureReleasesTheLease(t *testing.T) {
 	w.rest(t, other)
 }
 
+// absent is a store of messages whose shards are away for a search.
+type absent struct {
+	message.Store
+	away bool
+}
+
+func (a *absent) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
+	if a.away {
+		return nil, message.ErrUnavailable
+	}
+	return a.Store.ToFollowers(ctx, ranges, order, limit)
+}
+
+// A user who returns while a shard is away is told that the inbox is not complete, however often. It is afterwards, without another login.
+func TestLoginWhileAShardIsAway(t *testing.T) {
+	t.Parallel()
+	w := newDormantWorld(t)
+	messages := &absent{Store: w.Messages, away: true}
+	stores := w.RehydrateStores()
+	stores.Messages = messages
+	s := rehydrate.New(stores, w.RehydrateOptions(0))
+	for range 3 {
+		result, err := s.Login(t.Context(), "ann", w.now(), 0)
+		require.NoError(t, err)
+		require.Equal(t, rehydrate.Result{Was: rehydrate.WasDormant}, result)
+		require.True(t, s.Work(t.Context()))
+		w.Clock.Advance(2 * time.Second)
+		require.NoError(t, s.Reap(t.Context(), w.now()))
+	}
+	messages.away = false
+	require.True(t, s.Work(t.Context()))
+	w.rest(t, s)
+	result, err := s.Login(t.Context(), "ann", w.now(), 0)
+	require.NoError(t, err)
+	require.True(t, result.Done)
+}
+
 // Waiting callers take over a rehydration that no process works on any more.
 func TestWaitersTakeOver(t *testing.T) {
 	t.Parallel()
