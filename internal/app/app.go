@@ -38,7 +38,8 @@ type Options struct {
 	Elapsed func() time.Duration
 	// Stamp is the clock for the storage time of messages; nil means the clock of the store. Benchmarks store messages in the past.
 	Stamp func() time.Time
-	// Wrap, unless it is nil, returns the parts for the roles, given the opened ones. Tests use it to insert wrappers.
+	// Wrap, unless it is nil, returns the parts for the roles, given the opened ones, and those of fan-out if it has its own. Tests use it to insert
+	// wrappers.
 	Wrap func(Parts) Parts
 	// Command, unless it is nil, is called when a command to MongoDB begins. Benchmarks count them.
 	Command func()
@@ -108,6 +109,10 @@ func (a *App) startRoles(ctx context.Context) error {
 		return err
 	}
 	if a.opts.Wrap != nil {
+		if parts.Delivery != nil {
+			delivery := a.opts.Wrap(*parts.Delivery)
+			parts.Delivery = &delivery
+		}
 		parts = a.opts.Wrap(parts)
 	}
 	watch := a.watchClocks()
