@@ -31,7 +31,7 @@ type ExpireOptions struct {
 // Expire measures how fast messages expire by age, and direct messages meanwhile.
 func (e env) Expire(ctx context.Context, o ExpireOptions) (_ Report, err error) {
 	e.Config.PublishSlack, e.Config.ClockTolerance = o.MaxAge*2/5, o.MaxAge*2/5
-	e.Config.Retention.MaxAge, e.Config.Retention.Every = o.MaxAge, o.Every
+	e.Config.Retention.MaxAge, e.Config.Retention.Every, e.Config.Retention.Hold = o.MaxAge, o.Every, 0
 	e.Config.MongoDB.Timeout = min(e.Config.MongoDB.Timeout, e.Config.ClockTolerance/4)
 	w, err := e.open(ctx)
 	if err != nil {

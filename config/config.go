@@ -108,6 +108,7 @@ type Retention struct {
 	Newest    int           `key:"newest"`
 	Canonical time.Duration `key:"canonical"`
 	Every     time.Duration `key:"every"`
+	Hold      time.Duration `key:"hold"`
 	Rate      int           `key:"rate"`
 	Queue     int           `key:"queue"`
 }

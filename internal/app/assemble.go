@@ -35,6 +35,8 @@ import (
 type assembly struct {
 	*App
 	parts     Parts
+	watch     *clocks.Watch
+	began     time.Time
 	panics    *panics.Recorder // of the loops
 	following *following.Service
 	topics    *topics.Service
@@ -50,7 +52,7 @@ type assembly struct {
 // assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
 func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	s := &assembly{
-		App: a, parts: p, panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
+		App: a, parts: p, watch: watch, began: a.opts.Now(), panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
 	}
 	s.appender = s.newAppender(&p)
 	s.run("settings", s.settings.Poll, s.settings.Report)
@@ -194,7 +196,8 @@ func (s *assembly) inboxes() {
 		}, rehydrator,
 		inbox.Options{
 			Rules: s.settings.Rules, ViewedEvery: s.config.ViewedEvery, Retention: s.settings.Retention, Trim: s.walker.TrimUser, Now: s.opts.Now,
-			Purged: s.walker.Purged, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+			Purged: s.walker.Purged, Logger: s.opts.Logger, Metrics: s.opts.Metrics, Clock: s.watch.Now,
+			Expired:    retention.Expired(p.Walk, s.settings.Rules),
 			Attributes: s.settings.Attributes, FilterBuckets: s.config.Inbox.FilterBuckets, FilterMessages: s.config.Inbox.FilterMessages,
 		},
 	)

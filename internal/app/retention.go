@@ -1,8 +1,8 @@
 package app
 
 import (
-	"context"
 	"crypto/rand"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -30,9 +30,8 @@ func (s *assembly) newRehydrator(metrics prometheus.Registerer, elsewhere bool) 
 	return rehydrate.New(
 		rehydrate.Stores{Messages: p.Messages, Users: p.Users, Edges: p.Edges, Appender: s.appender},
 		rehydrate.Options{
-			Rules: s.settings.Rules, Retention: s.settings.Retention,
-			Target: func(ctx context.Context) (message.ID, error) { return retention.Target(ctx, p.Walk) },
-			Limit:  r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
+			Rules: s.settings.Rules, Retention: s.settings.Retention, Expired: retention.Expired(p.Walk, s.settings.Rules),
+			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Elsewhere: elsewhere, Patience: patience, MaxAttempts: s.config.Fanout.MaxAttempts,
 			Gapped: s.grown, Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
 			Metrics: metrics,
@@ -48,13 +47,21 @@ func (s *assembly) newDeadLetters() *deadletter.Service {
 	)
 }
 
+// elapsed returns the time since a fixed moment, by a clock that cannot be set.
+func (s *assembly) elapsed() time.Duration {
+	if s.opts.Elapsed != nil {
+		return s.opts.Elapsed()
+	}
+	return s.opts.Now().Sub(s.began) // by their monotonic readings
+}
+
 // retention adds the workers that trim and empty inboxes, and to a rehydrator the walk over all users. They have to be where inboxes grow. The
 // walker asks a rehydrator for what is in gaps; one that only asks has no metrics.
 func (s *assembly) retention() {
 	r, walks := s.config.Retention, s.has(Rehydrator)
 	opts := retention.Options{
 		Rules: s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
-		Rate: r.Rate, Queue: r.Queue, Servers: trimmers, Workers: walkers, Every: r.Every, Partitions: s.config.Partitions, Token: rand.Text(),
+		Rate: r.Rate, Queue: r.Queue, Servers: trimmers, Workers: walkers, Every: r.Every, Hold: r.Hold, Clock: s.watch.Now, Elapsed: s.elapsed, Partitions: s.config.Partitions, Token: rand.Text(),
 		Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 	}
 	if walks {

@@ -112,6 +112,9 @@ func (l *look) see(ctx context.Context) error {
 	if err := l.findExtras(ctx); err != nil {
 		return err
 	}
+	if purged := l.state.Purged.Time(); purged.After(l.opts.Now().Add(l.rules.ClockTolerance)) {
+		l.find(Finding{Kind: verdict.PurgedAhead}, "the purge point is in the future: messages sent before %s expire as soon as they arrive", at(purged))
+	}
 	l.checkBounds()
 	l.checkGaps()
 	return nil

@@ -27,11 +27,14 @@ func newRetention(p program.Process) *cobra.Command {
 			return err
 		}
 		return out.print(status, func(w io.Writer) error {
+			if status.AsOf == nil {
+				return printf(w, "nothing expires by age yet: a reading of the store's clock has to stand for retention.hold first\n")
+			}
 			if status.LowWater == nil {
 				return printf(w, "no round through all users has shown yet that their messages expire\n")
 			}
-			return printf(w, "everything has expired up to %s (%s), and the oldest message is overdue by at most %s\n",
-				status.LowWater.Time().UTC().Format(time.RFC3339), status.LowWater, *status.OldestOverdue)
+			return printf(w, "everything has expired up to %s (%s), as of %s, and the oldest message is overdue by at most %s\n",
+				status.LowWater.Time().UTC().Format(time.RFC3339), status.LowWater, status.AsOf.UTC().Format(time.RFC3339), *status.OldestOverdue)
 		})
 	})
 }

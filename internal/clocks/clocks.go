@@ -137,6 +137,25 @@ func (w *Watch) Check(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Now returns what the first of the clocks shows, and whether all of them agree with that of this host, within the tolerance. A later one may have no
+// time.
+func (w *Watch) Now(ctx context.Context) (now time.Time, agree bool, err error) {
+	agree = true
+	for i, c := range w.clocks {
+		r, err := w.read(ctx, c)
+		switch {
+		case i > 0 && errors.Is(err, errNotTold):
+			continue
+		case err != nil:
+			return time.Time{}, false, fmt.Errorf("read %s: %w", c.Name, err)
+		case i == 0:
+			now = r.there
+		}
+		agree = agree && r.apart() <= w.opts.Tolerance()
+	}
+	return now, agree, nil
+}
+
 // beyond compares the clocks, and reports whether they differ by more than the tolerance.
 func (w *Watch) beyond(ctx context.Context, c Clock) (reading, bool) {
 	r, err := w.compare(ctx, c)

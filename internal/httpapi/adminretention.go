@@ -13,6 +13,9 @@ func (s *server) retention(w *response, r *http.Request) error {
 		return err
 	}
 	var result client.RetentionStatus
+	if !status.AsOf.IsZero() {
+		result.AsOf = &status.AsOf
+	}
 	if status.Walked {
 		lowWater, overdue := status.LowWater, status.Overdue.String()
 		lowWater[6], lowWater[8] = 0x7f, 0xbf // the greatest UUID of version 7 that is not above: clients take no other

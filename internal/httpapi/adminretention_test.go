@@ -31,7 +31,7 @@ func TestRetentionStatus(t *testing.T) {
 	services.Audit, services.Retention = new(audit.Service), walker(w) // the audit is never called
 	w.handler = httpapi.New(services, w.options)
 	get := func() string { return w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/retention", "") }
-	require.JSONEq(t, `{"oldest_overdue":null,"low_water":null}`, get())
+	require.JSONEq(t, `{"oldest_overdue":null,"as_of":null,"low_water":null}`, get())
 	lowWater := message.LastBefore(w.clock().Add(-24 * time.Hour))
 	require.NoError(t, w.db.Retention().Replace(t.Context(), retention.Round{}, retention.Round{
 		Began: w.clock(), Ended: true, Number: 1, LowWater: lowWater,
@@ -40,6 +40,7 @@ func TestRetentionStatus(t *testing.T) {
 	var status client.RetentionStatus
 	require.NoError(t, json.Unmarshal([]byte(get()), &status))
 	require.Equal(t, "1m0s", *status.OldestOverdue)
+	require.Nil(t, status.AsOf)
 	require.Equal(t, "7fff-bfff-ffffffffffff", status.LowWater.String()[14:])
 	require.Equal(t, lowWater.Time(), status.LowWater.Time())
 }

@@ -133,7 +133,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		Topics:    subscriptions,
 		Inbox: inbox.New(
 			inbox.Stores{Messages: db.Messages(), Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender}, rehydrator,
-			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock},
+			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock, Expired: w.expired},
 		),
 		Rehydrate: rehydrator,
 		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),
@@ -144,6 +144,14 @@ func newWorld(tb testing.TB, change settings) *world {
 	}
 	w.services, w.options, w.handler = services, options, httpapi.New(services, options)
 	return w
+}
+
+// expired lets messages expire as of now.
+func (w *world) expired(_ context.Context, keep userstate.Retention, _ bool) (message.ID, error) {
+	if keep.MaxAge == 0 {
+		return message.ID{}, nil
+	}
+	return message.LastBefore(w.clock().Add(-keep.MaxAge)), nil
 }
 
 // background runs a function until the test ends.

@@ -47,6 +47,10 @@ type Options struct {
 	ViewedEvery time.Duration
 	// Retention, unless it is nil, returns what is kept now for users without a retention of their own.
 	Retention func() userstate.Retention
+	// Expired, unless it is nil, returns up to where messages of a user with a retention have expired by age: see retention.Expired.
+	Expired func(ctx context.Context, keep userstate.Retention, first bool) (message.ID, error)
+	// Clock returns what the store's clock shows, and whether the clocks agree; nil means that it is Now.
+	Clock func(ctx context.Context) (now time.Time, agree bool, err error)
 	// Trim, unless it is nil, lets all but a user's newest messages expire before it returns, as the user's retention says. It may do so
 	// lazily: see userstate.Step.
 	Trim func(ctx context.Context, user message.UserID) error
@@ -79,6 +83,12 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 	}
 	opts.FilterBuckets = cmp.Or(opts.FilterBuckets, defaultFilterBuckets)
 	opts.FilterMessages = cmp.Or(opts.FilterMessages, defaultFilterMessages)
+	if opts.Expired == nil {
+		opts.Expired = func(context.Context, userstate.Retention, bool) (message.ID, error) { return message.ID{}, nil }
+	}
+	if opts.Clock == nil {
+		opts.Clock = func(context.Context) (time.Time, bool, error) { return opts.Now(), true, nil }
+	}
 	if opts.Retention == nil {
 		opts.Retention = func() userstate.Retention { return userstate.Retention{} }
 	}

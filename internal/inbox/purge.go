@@ -13,8 +13,11 @@ import (
 // It returns a *message.InvalidError for a time in the future, and userstate.ErrNotFound for a
 // user never seen. It is idempotent: a repetition returns 0. It writes one record, and the emptying of buckets follows.
 func (s *Service) Purge(ctx context.Context, user message.UserID, until time.Time, dry bool) (int64, error) {
+	now, _, err := s.opts.Clock(ctx) // not that of this host: what has expired is gone
 	switch {
-	case until.After(s.opts.Now()):
+	case err != nil:
+		return 0, err
+	case until.After(now):
 		return 0, &message.InvalidError{Field: "until", Reason: "is in the future: give the time up to which messages expire"}
 	case until.UnixMilli() <= 0:
 		return 0, &message.InvalidError{Field: "until", Reason: "is not after 1970: give the time up to which messages expire"}

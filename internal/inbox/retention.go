@@ -30,7 +30,11 @@ func (s *Service) SetRetention(ctx context.Context, user message.UserID, keep us
 	if err != nil || !state.Known() {
 		return err
 	}
-	if _, _, err := s.purger.Raise(ctx, state, rules.Expired(keep.Within(deployment), s.opts.Now())); err != nil {
+	expired, err := s.opts.Expired(ctx, keep.Within(deployment), false)
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.purger.Raise(ctx, state, expired); err != nil {
 		return err
 	}
 	if keep.Newest > 0 && s.opts.Trim != nil {

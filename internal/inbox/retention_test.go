@@ -45,6 +45,7 @@ func setRetention(t *testing.T, w *world) {
 	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 120)
 	w.Clock.Advance(time.Hour)
+	w.BeginRound(t.Context(), t)
 	day := userstate.Retention{MaxAge: 24 * time.Hour}
 	for range 2 {
 		require.NoError(t, w.SetRetention(t.Context(), "ann", day))
@@ -78,6 +79,7 @@ func TestSetRetentionWithinTheDeployment(t *testing.T) {
 	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 120)
 	w.Clock.Advance(time.Hour)
+	w.BeginRound(t.Context(), t)
 	w.Rig.Retention.Store(&userstate.Retention{MaxAge: time.Hour - 50*time.Millisecond, Newest: 1000})
 	require.NoError(t, w.SetRetention(t.Context(), "ann", userstate.Retention{Newest: 5000}))
 	w.requireShown(t, 70, ids(50, 120))

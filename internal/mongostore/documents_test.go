@@ -177,7 +177,7 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "format"}}))
 	require.NoError(t, db.Retention().Replace(ctx, retention.Round{}, retention.Round{
 		Began: at, Partition: 3, After: "zoë", Token: "host-1", Until: at.Add(time.Minute),
-		Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4),
+		Number: 7, Target: messagetest.ID(1), Missed: true, AsOf: at.Add(time.Second), Reading: at.Add(2 * time.Second), LowWater: messagetest.ID(4),
 		Proven: 5,
 	}))
 	requireGolden(t, "walk.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "walk"}}))

@@ -3,6 +3,7 @@ package mongostore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -37,18 +38,21 @@ type roundRecord struct {
 	Until     bson.DateTime  `bson:"until,omitempty"`
 	Number    int64          `bson:"number,omitempty"`
 	Target    *bson.Binary   `bson:"target,omitempty"`
+	AsOf      bson.DateTime  `bson:"as_of,omitempty"`
+	Reading   bson.DateTime  `bson:"reading,omitempty"`
 	Missed    bool           `bson:"missed,omitempty"`
-	Clear     *bson.Binary   `bson:"clear,omitempty"`
-	Next      *bson.Binary   `bson:"next,omitempty"`
 	LowWater  *bson.Binary   `bson:"low_water,omitempty"`
 	Proven    int64          `bson:"proven,omitempty"`
 }
 
 // marks returns the ids of a round with the fields that hold them.
 func (r *roundRecord) marks(to *retention.Round) map[**bson.Binary]*message.ID {
-	return map[**bson.Binary]*message.ID{
-		&r.Target: &to.Target, &r.Clear: &to.Clear, &r.Next: &to.Next, &r.LowWater: &to.LowWater,
-	}
+	return map[**bson.Binary]*message.ID{&r.Target: &to.Target, &r.LowWater: &to.LowWater}
+}
+
+// times returns the times of a round that may be zero, with the fields that hold them.
+func (r *roundRecord) times(to *retention.Round) map[*bson.DateTime]*time.Time {
+	return map[*bson.DateTime]*time.Time{&r.Until: &to.Until, &r.AsOf: &to.AsOf, &r.Reading: &to.Reading}
 }
 
 // Load implements retention.Store.
@@ -76,8 +80,10 @@ func (s *Retention) Load(ctx context.Context) (retention.Round, error) {
 			return retention.Round{}, err
 		}
 	}
-	if found.Until != 0 {
-		round.Until = timeOf(found.Until)
+	for stored, at := range found.times(&round) {
+		if *stored != 0 {
+			*at = timeOf(*stored)
+		}
 	}
 	return round, nil
 }
@@ -95,8 +101,10 @@ func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error
 			*stored = &b
 		}
 	}
-	if !to.Until.IsZero() {
-		document.Until = date(to.Until)
+	for stored, at := range document.times(&to) {
+		if !at.IsZero() {
+			*stored = date(*at)
+		}
 	}
 	return s.c.replaceRevised(ctx, "record who walks or resumes", s.id, from.Revision, document, retention.ErrChanged)
 }

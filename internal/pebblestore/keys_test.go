@@ -64,7 +64,7 @@ func TestRecordsAreGolden(t *testing.T) {
 	requireGolden(t, "testdata/keys-1-topical.golden", pebblestore.TopicalMessage(topical))
 	requireGolden(t, "testdata/keys-1-walk.golden", []pebblestore.Record{pebblestore.RoundRecord(retention.Round{
 		Revision: 7, Began: at, Partition: 3, After: "名前", Token: "host-1", Until: at.Add(time.Minute),
-		Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4),
+		Number: 7, Target: messagetest.ID(1), Missed: true, AsOf: at.Add(time.Second), Reading: at.Add(2 * time.Second), LowWater: messagetest.ID(4),
 		Proven: 5,
 	})})
 	state.Purged, state.Oldest = messagetest.ID(4), 1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -31,19 +32,26 @@ type roundRecord struct {
 	Number    int64          `cbor:"8,keyasint,omitempty"`
 	Target    message.ID     `cbor:"9,keyasint,omitzero"`
 	Missed    bool           `cbor:"10,keyasint,omitempty"`
-	Clear     message.ID     `cbor:"11,keyasint,omitzero"`
-	Next      message.ID     `cbor:"12,keyasint,omitzero"`
+	AsOf      int64          `cbor:"11,keyasint,omitempty"`
+	Reading   int64          `cbor:"12,keyasint,omitempty"`
 	LowWater  message.ID     `cbor:"13,keyasint,omitzero"`
 	Proven    int64          `cbor:"14,keyasint,omitempty"`
+}
+
+// times returns the times of a round that may be zero, with the fields that hold them.
+func (r *roundRecord) times(to *retention.Round) map[*int64]*time.Time {
+	return map[*int64]*time.Time{&r.Until: &to.Until, &r.AsOf: &to.AsOf, &r.Reading: &to.Reading}
 }
 
 func roundRecordOf(r retention.Round, revision int64) roundRecord {
 	encoded := roundRecord{
 		Revision: revision, Began: r.Began.UnixMilli(), Ended: r.Ended, Partition: r.Partition, After: r.After, Token: r.Token,
-		Number: r.Number, Target: r.Target, Missed: r.Missed, Clear: r.Clear, Next: r.Next, LowWater: r.LowWater, Proven: r.Proven,
+		Number: r.Number, Target: r.Target, Missed: r.Missed, LowWater: r.LowWater, Proven: r.Proven,
 	}
-	if !r.Until.IsZero() {
-		encoded.Until = r.Until.UnixMilli()
+	for stored, at := range encoded.times(&r) {
+		if !at.IsZero() {
+			*stored = at.UnixMilli()
+		}
 	}
 	return encoded
 }
@@ -51,10 +59,12 @@ func roundRecordOf(r retention.Round, revision int64) roundRecord {
 func (r roundRecord) round() retention.Round {
 	round := retention.Round{
 		Revision: r.Revision, Began: fromMillis(r.Began), Ended: r.Ended, Partition: r.Partition, After: r.After, Token: r.Token,
-		Number: r.Number, Target: r.Target, Missed: r.Missed, Clear: r.Clear, Next: r.Next, LowWater: r.LowWater, Proven: r.Proven,
+		Number: r.Number, Target: r.Target, Missed: r.Missed, LowWater: r.LowWater, Proven: r.Proven,
 	}
-	if r.Until != 0 {
-		round.Until = fromMillis(r.Until)
+	for stored, at := range r.times(&round) {
+		if *stored != 0 {
+			*at = fromMillis(*stored)
+		}
 	}
 	return round
 }

@@ -125,7 +125,7 @@ func (s *Service) arrive(
 	}
 	var expired message.ID // the rehydration reads it again, when the record is there
 	if !before.Known() {
-		if expired, err = s.opts.Target(ctx); err != nil {
+		if expired, err = s.opts.Expired(ctx, s.opts.Retention(), true); err != nil {
 			return before, after, err
 		}
 	}

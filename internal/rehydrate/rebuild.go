@@ -104,19 +104,13 @@ func (a *attempt) rebuild(ctx context.Context) error {
 // expire raises the purge point above what has expired of the missed messages. So the query finds the same as if the user had never left. What
 // has expired of the inbox besides is left to the walk over all users.
 //
-// A first look reads the target of the walk here, after the login has written the user's record. So either the round under way comes to the
+// A first look reads the record of the walk here, after the login has written the user's record. So either the round under way comes to the
 // record, or its target is known here.
 func (a *attempt) expire(ctx context.Context, feed *Feed) error {
 	from := a.state.Mark.From
-	to := a.rules.Expired(a.state.Keep.Within(a.opts.Retention()), a.opts.Now())
-	if from.IsZero() {
-		target, err := a.opts.Target(ctx)
-		if err != nil {
-			return err
-		}
-		if to.Less(target) {
-			to = target
-		}
+	to, err := a.opts.Expired(ctx, a.state.Keep.Within(a.opts.Retention()), from.IsZero())
+	if err != nil {
+		return err
 	}
 	for a.state.Purged.Less(to) && from.Before(to.Time()) {
 		cuts, err := feed.Cuts(ctx, a.state, to)

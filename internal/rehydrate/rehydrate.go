@@ -42,9 +42,9 @@ type Options struct {
 
 	// Retention, unless it is nil, returns what holds now for users without a setting of their own.
 	Retention func() userstate.Retention
-	// Target returns the target of the walk over all users: messages up to it have expired for a user whose first look begins now. It may
-	// be nil.
-	Target func(ctx context.Context) (message.ID, error)
+	// Expired returns up to where messages of a user with a retention have expired by age, or of one whose first look begins now: see retention.Expired.
+	// It may be nil.
+	Expired func(ctx context.Context, keep userstate.Retention, first bool) (message.ID, error)
 
 	// Limit is how many missed messages are copied into the inbox; older ones are left to a gap. 0 means no limit. A user whose inbox keeps
 	// fewer gets as many copies as it keeps.
@@ -112,8 +112,8 @@ func New(stores Stores, opts Options) *Service {
 	if opts.Retention == nil {
 		s.opts.Retention = func() userstate.Retention { return userstate.Retention{} }
 	}
-	if opts.Target == nil {
-		s.opts.Target = func(context.Context) (message.ID, error) { return message.ID{}, nil }
+	if opts.Expired == nil {
+		s.opts.Expired = func(context.Context, userstate.Retention, bool) (message.ID, error) { return message.ID{}, nil }
 	}
 	s.metrics = newMetrics(opts.Metrics, s)
 	return s

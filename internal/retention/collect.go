@@ -7,7 +7,6 @@ import (
 
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // What is removed, as logs and metrics name it.
@@ -102,11 +101,11 @@ func (w *Walker) collectMessages(ctx context.Context, r Round) (removed int, err
 // removable returns up to where messages may go, by the settings that hold now: an operator may want to stop what has begun. An idempotency key may
 // be reserved for publish_slack after the time in the id that it names.
 func (w *Walker) removable(r Round) message.ID {
-	now, rules := w.opts.Now(), w.opts.Rules()
-	if w.opts.Retention() == (userstate.Retention{}) || now.Before(w.opts.KeysUntil()) {
+	rules := w.opts.Rules()
+	if w.opts.Retention().MaxAge == 0 || r.AsOf.Before(w.opts.KeysUntil()) || r.AsOf.IsZero() {
 		return message.ID{}
 	}
-	upTo := message.LastBefore(now.Add(-w.opts.Canonical() - rules.ClockTolerance - rules.PublishSlack))
+	upTo := message.LastBefore(r.AsOf.Add(-w.opts.Canonical() - rules.ClockTolerance - rules.PublishSlack))
 	if r.LowWater.Less(upTo) {
 		return r.LowWater
 	}

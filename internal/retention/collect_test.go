@@ -42,7 +42,7 @@ func (w *collected) options() retention.Options {
 
 // round returns a round that has proven a mark of that age.
 func (w *collected) round(age time.Duration) retention.Round {
-	return retention.Round{Number: 3, Proven: 3, Ended: true, LowWater: message.LastBefore(w.Clock.Now().Add(-age))}
+	return retention.Round{Number: 3, Proven: 3, Ended: true, AsOf: w.Clock.Now(), LowWater: message.LastBefore(w.Clock.Now().Add(-age))}
 }
 
 // ended stores a message of an age whose fan-out had ended in a round.

@@ -3,6 +3,8 @@ package retention
 import (
 	"context"
 	"time"
+
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 const (
@@ -22,16 +24,17 @@ type edgeWalk struct {
 // collectEdges removes edges that had ended before all messages that have not expired for all users. They are needed for as long as messages do
 // not expire by age, because an older message may then be looked for at any time.
 //
-// A process may carry out a change that it has begun for as long as the clock tolerance. So an edge has to have ended twice that long ago.
+// A process may carry out a change that it has begun for as long as the clock tolerance. So an edge has to have ended twice that long ago. A plan
+// that has not ended may still be redriven, also when its message has expired: it needs the edges as they were when that was sent.
 func (w *Walker) collectEdges(ctx context.Context, r Round) {
 	w.remove(ctx, edges, func(ctx context.Context) (int, error) { return w.removeEdges(ctx, r) })
 }
 
 func (w *Walker) removeEdges(ctx context.Context, r Round) (removed int, err error) {
 	for due := w.edgesDue(); due; due = w.edges.place != "" {
-		by := w.unneeded(r)
-		if by.IsZero() {
-			return removed, nil
+		by, err := w.unneeded(ctx, r)
+		if err != nil || by.IsZero() {
+			return removed, err
 		}
 		ended, next, err := w.stores.Edges.Ended(ctx, w.edges.place, by, edgesPage)
 		if err == nil {
@@ -52,15 +55,22 @@ func (w *Walker) removeEdges(ctx context.Context, r Round) (removed int, err err
 }
 
 // unneeded returns the time by which an edge must have ended to go, by the settings that hold now, or the zero time if all edges stay.
-func (w *Walker) unneeded(r Round) time.Time {
+func (w *Walker) unneeded(ctx context.Context, r Round) (time.Time, error) {
 	if w.opts.Retention().MaxAge == 0 || r.LowWater.IsZero() {
-		return time.Time{}
+		return time.Time{}, nil
+	}
+	oldest, err := w.stores.Progress.List(ctx, message.ID{}, message.MaxID, 1)
+	if err != nil {
+		return time.Time{}, err
 	}
 	by := r.LowWater.Time()
-	if latest := w.opts.Now().Add(-2 * w.opts.Rules().ClockTolerance); latest.Before(by) {
-		return latest
+	if len(oldest) > 0 && oldest[0].Fanout.ID.Time().Before(by) {
+		by = oldest[0].Fanout.ID.Time()
 	}
-	return by
+	if latest := r.AsOf.Add(-2 * w.opts.Rules().ClockTolerance); latest.Before(by) {
+		by = latest
+	}
+	return by, nil
 }
 
 // edgesDue reports whether this process should go through the edges now.

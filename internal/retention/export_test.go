@@ -5,12 +5,11 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // SetKeep replaces Keep in the walk.
-func (w *Walker) SetKeep(keep func(context.Context, userstate.State, message.ID) (Kept, error)) {
+func (w *Walker) SetKeep(keep func(context.Context, userstate.State, Round) (Kept, error)) {
 	w.keepUser = keep
 }
 

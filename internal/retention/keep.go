@@ -13,39 +13,40 @@ import (
 // Kept is what the walk has found of one user.
 type Kept struct {
 	// Clear is an id up to which nothing of the user is left that has not expired: no entry, no part of a gap, and nothing that a
-	// rehydration has still to find.
+	// rehydration has still to find. What is above the target of the round does not matter.
 	Clear message.ID
 	// Expired counts the messages that have expired now.
 	Expired int64
 }
 
-// Keep lets a user's messages expire that are old enough, or more than the inbox keeps, and frees their space. It raises the user's purge point
-// to what the age and the number of messages demand, if anything of theirs has not expired up to there. It empties the buckets, for which it may block. It writes nothing if nothing expires. It is idempotent.
+// Keep lets a user's messages expire that are old enough as of the time of a round, or more than the inbox keeps, and frees their space. It raises the
+// user's purge point to what the age and the number of messages demand, if anything of theirs has not expired up to there. It empties the buckets,
+// for which it may block. It writes nothing if nothing expires. It is idempotent. It reads nothing of a user of whom nothing expires.
 //
-// Where messages of the deployment expire by age, they expire up to the target at least. It may be zero.
+// Where messages of the deployment expire by age, they expire up to the target of the round at least. It may be zero.
 //
 // A user who was never seen has nothing: the first look begins at the target of the round that is under way then.
-func (w *Walker) Keep(ctx context.Context, state userstate.State, target message.ID) (Kept, error) {
+func (w *Walker) Keep(ctx context.Context, state userstate.State, round Round) (Kept, error) {
 	if !state.Known() {
 		return Kept{Clear: message.MaxID}, nil
 	}
-	now, rules, deployment := w.opts.Now(), w.opts.Rules(), w.opts.Retention()
-	own := state.Keep.Within(deployment)
-	safe := rules.Settled(now)
-	to := rules.Expired(own, now)
-	if limit := rules.Expired(deployment, now); deployment.MaxAge > 0 && to.Less(target) && !limit.Less(target) {
-		to = target
+	rules, deployment := w.opts.Rules(), w.opts.Retention()
+	to := round.expired(rules, state.Keep.Within(deployment))
+	if !round.expired(rules, deployment).Less(round.Target) {
+		to = message.Later(to, round.Target)
 	}
-	var kept Kept
+	kept, most := Kept{Clear: message.MaxID}, message.Later(to, round.Target)
+	deleted := false
 	var err error
-	if kept.Clear, err = w.clear(ctx, state, message.Later(safe, target)); err != nil {
-		return kept, err
+	if state.Purged.Less(most) {
+		if kept.Clear, deleted, err = w.clear(ctx, state, most, to); err != nil {
+			return kept, err
+		}
 	}
-	if kept.Clear.Less(to) {
+	if kept.Clear.Less(to) || deleted {
 		if state, kept.Expired, err = w.purger.Raise(ctx, state, to); err != nil {
 			return kept, err
 		}
-		kept.Clear = state.Purged
 	}
 	state, trimmed, err := w.Trim(ctx, state)
 	kept.Expired += trimmed
@@ -53,22 +54,19 @@ func (w *Walker) Keep(ctx context.Context, state userstate.State, target message
 		return kept, err
 	}
 	kept.Clear = message.Later(kept.Clear, state.Purged)
-	if kept.Expired > 0 && kept.Clear.Less(safe) { // what comes next may be far above the purge point
-		if kept.Clear, err = w.clear(ctx, state, safe); err != nil {
-			return kept, err
-		}
-	}
 	return kept, w.Empty(ctx, state)
 }
 
-// clear finds out up to where nothing of the user is left that has not expired, at most up to the given id.
+// clear finds out up to where nothing of the user is left that has not expired, at most up to the given id. It also reports whether the oldest bucket
+// holds only deleted messages that expire up to an id: these never make anything expire, and would stay for ever.
 //
 // A gap counts from its begin, because a message may become visible in it. So does what a rehydration has still to find, if there is a message.
-func (w *Walker) clear(ctx context.Context, state userstate.State, most message.ID) (message.ID, error) {
-	next, err := earliest(ctx, w.stores.Buckets, state, most.Next())
+func (w *Walker) clear(ctx context.Context, state userstate.State, most, to message.ID) (_ message.ID, deleted bool, err error) {
+	next, oldest, err := earliest(ctx, w.stores.Buckets, state, most.Next())
 	if err != nil {
-		return message.ID{}, err
+		return message.ID{}, false, err
 	}
+	deleted = w.deleted(oldest, state, to)
 	from := state.Horizon.Add(time.Millisecond)
 	if missing, rehydrating := state.MissingFrom(); rehydrating && missing.Before(from) {
 		from = missing
@@ -77,20 +75,26 @@ func (w *Walker) clear(ctx context.Context, state userstate.State, most message.
 	if !left.Empty() {
 		entries, err := w.purger.Rehydrator.Feed(state.User, w.opts.Rules()).Oldest(ctx, left, 1)
 		if err != nil {
-			return message.ID{}, err
+			return message.ID{}, false, err
 		}
 		for _, e := range entries {
 			next = e.ID
 		}
 	}
-	return message.LastBefore(next.Time()), nil
+	return message.LastBefore(next.Time()), deleted, nil
 }
 
-// earliest returns the least id that an entry has that is neither deleted nor expired, or that may lie in a gap; at most the given one.
-func earliest(ctx context.Context, buckets bucket.Store, state userstate.State, most message.ID) (message.ID, error) {
-	id, found, err := bucket.Least(ctx, buckets, state.User, state.Oldest, state.Purged)
+// deleted reports whether the oldest bucket of a user, in which nothing is left up to an id, is full and ends there or before.
+func (w *Walker) deleted(oldest bucket.Outline, state userstate.State, to message.ID) bool {
+	return oldest.Slots == int(w.stores.Buckets.Size()) && !to.Less(oldest.Last) && state.Purged.Less(oldest.Last)
+}
+
+// earliest returns the least id that an entry has that is neither deleted nor expired, or that may lie in a gap; at most the given one. It also returns
+// the oldest bucket.
+func earliest(ctx context.Context, buckets bucket.Store, state userstate.State, most message.ID) (message.ID, bucket.Outline, error) {
+	id, found, oldest, err := bucket.Least(ctx, buckets, state.User, state.Oldest, state.Purged)
 	if err != nil {
-		return message.ID{}, fmt.Errorf("oldest entry of %s: %w", state.User, err)
+		return message.ID{}, oldest, fmt.Errorf("oldest entry of %s: %w", state.User, err)
 	}
 	if found && id.Less(most) {
 		most = id
@@ -100,5 +104,5 @@ func earliest(ctx context.Context, buckets bucket.Store, state userstate.State, 
 			most = message.Later(first, state.Purged.Next())
 		}
 	}
-	return most, nil
+	return most, oldest, nil
 }

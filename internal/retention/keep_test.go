@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -69,7 +70,7 @@ func (w *agedWorld) store(t *testing.T, age time.Duration, owners ...message.Use
 func (w *agedWorld) keep(t *testing.T, user message.UserID, target message.ID, expired int64) message.ID {
 	t.Helper()
 	before := w.State(t.Context(), t, user)
-	kept, err := w.Walker(0).Keep(t.Context(), before, target)
+	kept, err := w.Walker(0).Keep(t.Context(), before, retention.Round{AsOf: w.Clock.Now(), Target: target})
 	require.NoError(t, err)
 	require.Equal(t, expired, kept.Expired)
 	return kept.Clear
@@ -148,6 +149,33 @@ func TestKeepOfADormantUser(t *testing.T) {
 	require.Equal(t, message.LastBefore(w.Clock.Now().Add(-day)), w.State(t.Context(), t, "ben").Purged)
 }
 
+// A full bucket of deleted messages goes when they are old enough, although nothing expires.
+func TestKeepOfDeletedMessages(t *testing.T) {
+	t.Parallel()
+	w := newAgedWorldOf(t, 2)
+	for range 3 {
+		require.NoError(t, w.Inboxes(0).Delete(t.Context(), "ann", w.store(t, 30*time.Hour, "ann")))
+	}
+	w.keep(t, "ann", message.ID{}, 0)
+	state := w.State(t.Context(), t, "ann")
+	require.EqualValues(t, 1, state.Oldest)
+	w.Clock.Advance(time.Minute)
+	w.keep(t, "ann", message.ID{}, 0)
+	require.Equal(t, state, w.State(t.Context(), t, "ann"), "the last bucket is not full")
+}
+
+// Where nothing expires, nothing is read of a user but the record.
+func TestKeepReadsNothing(t *testing.T) {
+	t.Parallel()
+	w := newAgedWorld(t)
+	w.Retention.Store(new(userstate.Retention))
+	stores := w.RetentionStores()
+	stores.Buckets, stores.Messages = nil, nil // a read would panic
+	kept, err := retention.New(stores, nil, w.RetentionOptions(0)).Keep(t.Context(), w.State(t.Context(), t, "ann"), retention.Round{AsOf: w.Clock.Now()})
+	require.NoError(t, err)
+	require.Equal(t, retention.Kept{Clear: message.MaxID}, kept)
+}
+
 // A gap that begins among what expires is cut.
 func TestKeepCutsGaps(t *testing.T) {
 	t.Parallel()
@@ -205,14 +233,13 @@ func TestReturnAfterMessagesExpired(t *testing.T) {
 	for _, user := range []message.UserID{"ben", "new"} {
 		_, err := w.Edges.Follow(t.Context(), []follow.Pair{{Follower: user, Followee: "author"}}, rig.Epoch)
 		require.NoError(t, err)
+		round, err := w.DB.Walk.Load(t.Context())
+		require.NoError(t, err)
+		next := retention.Round{AsOf: w.Clock.Now()}
 		if user == "new" { // only the target says what has expired
-			w.Retention.Store(&userstate.Retention{Newest: 100})
-			round, err := w.DB.Walk.Load(t.Context())
-			require.NoError(t, err)
-			next := round
-			next.Target = target
-			require.NoError(t, w.DB.Walk.Replace(t.Context(), round, next))
+			next = retention.Round{Target: target}
 		}
+		require.NoError(t, w.DB.Walk.Replace(t.Context(), round, next))
 		s := w.Rehydrator(0, 0)
 		_, err = s.Login(t.Context(), user, w.Clock.Now(), 0)
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 // metrics counts what a Walker has done.
 type metrics struct {
 	users, expired, damaged, rounds prometheus.Counter
-	duration, lowWater              prometheus.Gauge
+	duration, lowWater, asOf        prometheus.Gauge
 	buckets, entries, bytes         prometheus.Counter
 	trimmed, trimmedMessages        prometheus.Counter
 	full, skipped                   prometheus.Counter
@@ -45,6 +45,7 @@ func newMetrics(registerer, walk prometheus.Registerer, waiting func() float64) 
 		rounds:          counter(walking, "rounds_total", "Rounds through all users that this process has ended."),
 		duration:        gauge("round_seconds", "From the beginning to the end of the last round that this process has ended."),
 		lowWater:        gauge("low_water_seconds", "The time of the low-water mark: what was sent up to it has expired for all users; 0 if there is none."),
+		asOf:            gauge("as_of_seconds", "The time as of which messages expire by age, which the last round has; 0 if there is none."),
 		buckets:         counter(queue, "buckets_total", "Buckets that this process has emptied, whole or in part."),
 		entries:         counter(queue, "entries_total", "Entries whose contents this process has removed."),
 		bytes:           counter(queue, "freed_bytes_total", "How much less the store holds since, before compression."),
@@ -65,9 +66,17 @@ func seconds(id message.ID) float64 {
 	return float64(id.Time().UnixMilli()) / 1000
 }
 
+// found shows the record.
+func (m metrics) found(r Round) {
+	m.lowWater.Set(seconds(r.LowWater))
+	if !r.AsOf.IsZero() {
+		m.asOf.Set(float64(r.AsOf.UnixMilli()) / 1000)
+	}
+}
+
 // ended counts a round that has ended.
 func (m metrics) ended(r Round, now time.Time) {
 	m.rounds.Inc()
-	m.lowWater.Set(seconds(r.LowWater))
+	m.found(r)
 	m.duration.Set(max(0, now.Sub(r.Began).Seconds()))
 }

@@ -30,12 +30,13 @@ type Round struct {
 
 	// Number counts the rounds that have begun.
 	Number int64
+	// AsOf is the time as of which messages expire by age, a reading of the store's clock; zero if there is none yet. It never falls. Reading is the
+	// next one, which has to stand for Options.Hold. Both are in milliseconds.
+	AsOf, Reading time.Time
 	// Target is up to where this round lets messages expire, or proves that they have. The first look of a user begins there.
 	Target message.ID
-	// Missed says that the round has come to a user who has something up to the target that has not expired, or whose records are damaged.
+	// Missed says that the round has come to a user who has something up to the target that has not expired.
 	Missed bool
-	// Clear is up to where nothing is left of the users at whom this round has looked so far, and Next the same of the last round.
-	Clear, Next message.ID
 	// LowWater is the low-water mark: a round has found that no user has anything up to there. Proven is the number of that round.
 	LowWater message.ID
 	Proven   int64
@@ -50,16 +51,6 @@ type Store interface {
 	// if the stored record has another revision. Then it has changed nothing, or a reply was lost and the change is the caller's own.
 	// After another error the change may have happened. A crash may lose it: then a part of the round is repeated.
 	Replace(ctx context.Context, from, to Round) error
-}
-
-// Target returns up to where messages have expired for a user whose first look begins now. It is zero where messages of all users do not
-// expire.
-func Target(ctx context.Context, store Store) (message.ID, error) {
-	r, err := store.Load(ctx)
-	if err != nil {
-		return message.ID{}, err
-	}
-	return message.Later(r.LowWater, r.Target), nil
 }
 
 // Number returns a function that reads the number of the present round.
@@ -89,10 +80,13 @@ func Elect(
 	}
 }
 
+// over reports whether no round is under way.
+func (r Round) over() bool { return r.Ended || r.Revision == 0 }
+
 // due reports whether a process should walk now: a round is under way that no process walks, or the next one is due. A time that is later
 // than any process can have set it was set by a clock that was ahead.
 func (r Round) due(now time.Time, every, tolerance time.Duration) bool {
-	if r.Ended || r.Revision == 0 {
+	if r.over() {
 		return !now.Before(r.Began.Add(every)) || r.Began.After(now.Add(tolerance))
 	}
 	return r.vacant(now, lease, tolerance)
@@ -105,20 +99,16 @@ func (r Round) vacant(now time.Time, lasts, tolerance time.Duration) bool {
 
 // taken returns the round for a process that walks from now on: a new one if the last has ended, else the one under way.
 //
-// A new one has the target to which messages of all users expire by age. Without such an age it proves what the round before has found. A target
-// that is found and proven by the same round would miss users who come meanwhile. Where nothing expires, there is no low-water mark.
+// A new one has the target to which messages of all users expire by age. Without such an age there is no low-water mark.
 func (r Round) taken(token string, now time.Time, rules userstate.Rules, keep userstate.Retention) Round {
-	if r.Ended || r.Revision == 0 {
+	if r.over() {
 		r = Round{
-			Revision: r.Revision, Began: now.UTC().Truncate(time.Millisecond), Number: r.Number + 1, Clear: rules.Settled(now), Next: r.Next,
+			Revision: r.Revision, Began: now.UTC().Truncate(time.Millisecond), Number: r.Number + 1, AsOf: r.AsOf, Reading: r.Reading,
 			LowWater: r.LowWater, Proven: r.Proven,
 		}
-		switch {
-		case keep.MaxAge > 0:
-			r.Target = message.Later(r.LowWater, rules.Expired(keep, now))
-		case keep.Newest > 0:
-			r.Target = message.Later(r.LowWater, r.Next)
-		default:
+		if keep.MaxAge > 0 {
+			r.Target = message.Later(r.LowWater, r.expired(rules, keep))
+		} else {
 			r.LowWater = message.ID{}
 		}
 	}
@@ -147,16 +137,13 @@ func (r Round) at(partition int, after message.UserID) Round {
 // with returns the round after it has come to a user.
 func (r Round) with(kept Kept) Round {
 	r.Missed = r.Missed || kept.Clear.Less(r.Target)
-	if kept.Clear.Less(r.Clear) {
-		r.Clear = kept.Clear
-	}
 	return r
 }
 
 // ended returns the round after its last user. It raises the low-water mark to the target, or proves it again, unless it has missed it.
 func (r Round) ended() Round {
 	next := Round{
-		Revision: r.Revision, Began: r.Began, Ended: true, Number: r.Number, Target: r.Target, Next: r.Clear,
+		Revision: r.Revision, Began: r.Began, Ended: true, Number: r.Number, AsOf: r.AsOf, Reading: r.Reading, Target: r.Target,
 		LowWater: r.LowWater, Proven: r.Proven,
 	}
 	if !r.Missed && !r.Target.Less(r.LowWater) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // Status says how far the walk over all users is.
@@ -14,7 +13,9 @@ type Status struct {
 	Walked bool
 	// LowWater is the low-water mark: every message up to there has expired for every user.
 	LowWater message.ID
-	// Overdue is by how much the oldest message may have outlived its age that has not expired yet; 0 if messages do not expire by age.
+	// AsOf is the time as of which messages expire by age; zero if there is none yet.
+	AsOf time.Time
+	// Overdue is by how much the oldest message may have outlived its age that has not expired yet.
 	Overdue time.Duration
 }
 
@@ -25,12 +26,10 @@ func (w *Walker) Status(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	keep := w.opts.Retention()
-	if keep == (userstate.Retention{}) || r.LowWater.IsZero() {
-		return Status{}, nil
+	if keep.MaxAge == 0 || r.LowWater.IsZero() {
+		return Status{AsOf: r.AsOf}, nil
 	}
-	s := Status{Walked: true, LowWater: r.LowWater}
-	if keep.MaxAge > 0 {
-		s.Overdue = max(0, w.opts.Now().Add(-keep.MaxAge).Sub(r.LowWater.Time()))
-	}
-	return s, nil
+	return Status{
+		Walked: true, LowWater: r.LowWater, AsOf: r.AsOf, Overdue: max(0, w.opts.Now().Add(-keep.MaxAge).Sub(r.LowWater.Time())),
+	}, nil
 }

@@ -26,7 +26,7 @@ func (w *Walker) TrimUser(ctx context.Context, user message.UserID) error {
 // has read. It is idempotent, and does not block.
 //
 // It reads those messages only if there are a quarter more, so that the work for one message does not depend on how many remain. It writes
-// nothing if nothing expires. Messages that may not have settled remain: see userstate.Rules.Settled.
+// nothing if nothing expires. Messages that may not have settled remain: see userstate.Rules.Settled. While the clocks disagree, all remain.
 func (w *Walker) Trim(ctx context.Context, state userstate.State) (userstate.State, int64, error) {
 	newest := state.Keep.Within(w.opts.Retention()).Newest
 	if newest == 0 || !state.Known() {
@@ -43,14 +43,18 @@ func (w *Walker) Trim(ctx context.Context, state userstate.State) (userstate.Sta
 	if err != nil {
 		return state, 0, err
 	}
+	now, agree, err := w.opts.Clock(ctx)
+	if err != nil || !agree {
+		return state, 0, err
+	}
 	to := trim.UpTo
-	if settled := rules.Settled(w.opts.Now()); settled.Less(to) {
+	if settled := rules.Settled(now); settled.Less(to) {
 		to = settled
 	}
 	if !state.Purged.Less(to) {
 		return state, 0, nil
 	}
-	if first, err := earliest(ctx, w.stores.Buckets, state, to.Next()); err != nil || to.Less(first) {
+	if first, oldest, err := earliest(ctx, w.stores.Buckets, state, to.Next()); err != nil || to.Less(first) && !w.deleted(oldest, state, to) {
 		return state, 0, err
 	}
 	state, expired, err := w.purger.Raise(ctx, state, to)
@@ -61,8 +65,8 @@ func (w *Walker) Trim(ctx context.Context, state userstate.State) (userstate.Sta
 	return state, expired, err
 }
 
-// exceeds reports whether a quarter more messages of a user may be left than the newest. It may count messages that have expired or are deleted,
-// but leaves none out that Trim would find.
+// exceeds reports whether a quarter more messages of a user may be left than the newest, deleted ones included. It may count messages that have
+// expired, but leaves none out that Trim would find.
 func (w *Walker) exceeds(ctx context.Context, state userstate.State, newest int64) (bool, error) {
 	heads, err := w.stores.Buckets.Heads(ctx, []bucket.Head{{Owner: state.User, Hint: state.Head}})
 	if err != nil {
@@ -81,5 +85,6 @@ func (w *Walker) exceeds(ctx context.Context, state userstate.State, newest int6
 		return false, err
 	}
 	total, _ := bucket.Counts(slots, deletions, bucket.ReadMark{}, state.Gaps, expired)
-	return total-newest > newest/4, nil
+	all, _ := bucket.Counts(slots, bucket.Deletions{}, bucket.ReadMark{}, state.Gaps, expired)
+	return total >= newest && all-newest > newest/4, nil
 }

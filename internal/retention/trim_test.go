@@ -73,6 +73,22 @@ func TestTrim(t *testing.T) {
 	w.requireLeft(t, 2, ids[2:]...)
 }
 
+// The records of deleted messages go, too, although nothing expires, as soon as as many messages came later as are kept.
+func TestTrimOfDeletedMessages(t *testing.T) {
+	t.Parallel()
+	w := newTrimmedWorld(t, 4)
+	ids := w.storeMany(t, 8, time.Hour)
+	for _, id := range ids[:4] {
+		require.NoError(t, w.Inboxes(0).Delete(t.Context(), "ann", id))
+	}
+	_, expired, err := w.Walker(0).Trim(t.Context(), w.State(t.Context(), t, "ann"))
+	require.NoError(t, err)
+	require.Zero(t, expired)
+	state := w.State(t.Context(), t, "ann")
+	require.EqualValues(t, 2, state.Oldest, "both buckets go")
+	w.requireLeft(t, 0, ids[4:]...)
+}
+
 // Messages that were sent in the same millisecond expire together, and nothing is written while they stay.
 func TestTrimOfOneMillisecond(t *testing.T) {
 	t.Parallel()
@@ -88,6 +104,11 @@ func TestTrimIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newTrimmedWorld(t, 2)
 	ahead := w.storeMany(t, 3, -time.Hour)
+	opts := w.RetentionOptions(0)
+	opts.Clock = func(context.Context) (time.Time, bool, error) { return w.Clock.Now().Add(2 * time.Hour), false, nil }
+	_, expired, err := retention.New(w.RetentionStores(), w.Rehydrator(0, 0), opts).Trim(t.Context(), w.State(t.Context(), t, "ann"))
+	require.NoError(t, err)
+	require.Zero(t, expired, "a clock is off")
 	w.requireLeft(t, 0, ahead...)
 	young := w.store(t, rig.Slack, "ann")
 	w.requireLeft(t, 0, append([]message.ID{young}, ahead...)...)
@@ -248,12 +269,12 @@ func TestKeepExpiresByNumber(t *testing.T) {
 	t.Parallel()
 	w := newTrimmedWorld(t, 4)
 	ids := w.storeMany(t, 10, time.Hour)
-	reached := w.keep(t, "ann", message.ID{}, 6)
-	require.Equal(t, message.LastBefore(ids[6].Time()), reached)
+	w.keep(t, "ann", message.ID{}, 6)
+	require.Equal(t, message.LastBefore(ids[6].Time()), w.State(t.Context(), t, "ann").Purged)
 	w.Retention.Store(&userstate.Retention{Newest: 2, MaxAge: time.Hour + 90*time.Second})
-	reached = w.keep(t, "ann", message.ID{}, 2)
-	require.Equal(t, message.LastBefore(ids[8].Time()), reached)
-	require.Equal(t, reached, w.keep(t, "ann", message.ID{}, 0))
+	w.keep(t, "ann", message.ID{}, 2)
+	require.Equal(t, message.LastBefore(w.Clock.Now().Add(-time.Hour-90*time.Second)), w.State(t.Context(), t, "ann").Purged)
+	w.keep(t, "ann", message.ID{}, 0)
 }
 
 // The records of users who wait are read together, each user is trimmed once, and one whose record is damaged does not stop the others.

@@ -59,8 +59,13 @@ type Options struct {
 	Queue, Servers int
 	// Workers is how many users the walk keeps at a time; 0 means 1.
 	Workers int
-	// Every is how long after the beginning of a round the next one begins.
-	Every time.Duration
+	// Every is how long after the beginning of a round the next one begins. Hold is how long a reading of the store's clock has to stand before
+	// messages expire by it.
+	Every, Hold time.Duration
+	// Clock returns what the store's clock shows, and whether that, the bus's and this host's agree.
+	Clock func(ctx context.Context) (now time.Time, agree bool, err error)
+	// Elapsed returns the time since a fixed moment, by a clock that cannot be set.
+	Elapsed func() time.Duration
 	// Partitions is the number of partitions of the store.
 	Partitions int
 	// Token names this process. Each process has another one.
@@ -85,10 +90,11 @@ type Walker struct {
 	panics  *panics.Recorder
 	queue   queue
 
-	keepUser               func(ctx context.Context, state userstate.State, target message.ID) (Kept, error) // Keep
-	emptying               *rate.Limiter                                                                     // of buckets
-	removals, edgeRemovals *rate.Limiter                                                                     // of plans and messages, and of edges
-	ended, endedEdges      chan Round                                                                        // each holds at most one
+	keepUser               func(ctx context.Context, state userstate.State, round Round) (Kept, error) // Keep
+	emptying               *rate.Limiter                                                               // of buckets
+	removals, edgeRemovals *rate.Limiter                                                               // of plans and messages, and of edges
+	ended, endedEdges      chan Round                                                                  // each holds at most one
+	held                   held                                                                        // Walk uses it
 	edges                  edgeWalk
 	logged                 *lru.Cache[message.ID, struct{}] // the damaged plans that were logged
 }
@@ -151,13 +157,27 @@ func (w *Walker) Walk(intake, processing context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w.metrics.lowWater.Set(seconds(found.LowWater))
-	rules, now := w.opts.Rules(), w.opts.Now()
-	left := w.opts.Alone && !found.Ended && found.Revision > 0
-	if !left && !found.due(now, w.opts.Every, rules.ClockTolerance) {
-		return nil
+	w.metrics.found(found)
+	timed, ripe, err := w.asOf(processing, found)
+	if err != nil {
+		return err
 	}
-	r, taken, err := w.record(processing, found, found.taken(w.opts.Token, now, rules, w.opts.Retention()))
+	every := w.opts.Every
+	if !ripe { // a process that has watched the reading for longer may come first
+		every += every / 4
+	}
+	rules, now := w.opts.Rules(), w.opts.Now()
+	left := w.opts.Alone && !found.over()
+	if !left && !found.due(now, every, rules.ClockTolerance) {
+		if !ripe && !timed.Reading.Equal(found.Reading) {
+			_, _, err = w.record(processing, found, timed)
+		}
+		return err
+	}
+	r, taken, err := w.record(processing, found, timed.taken(w.opts.Token, now, rules, w.opts.Retention()))
+	if taken && found.over() && ripe {
+		w.held = held{reading: r.Reading, since: w.opts.Elapsed()}
+	}
 	for err == nil && taken && intake.Err() == nil {
 		if r.Partition >= w.opts.Partitions {
 			return w.end(processing, r)
@@ -193,7 +213,7 @@ func (w *Walker) next(intake, processing context.Context, r Round) (_ Round, tak
 		if intake.Err() != nil {
 			break
 		}
-		kept, err := w.keepAll(intake, some, r.Target)
+		kept, err := w.keepAll(intake, some, r)
 		for i, k := range kept {
 			reached = reached.with(k).at(r.Partition, some[i].State.User)
 		}
@@ -217,11 +237,11 @@ func (w *Walker) next(intake, processing context.Context, r Round) (_ Round, tak
 }
 
 // keepAll keeps users at the same time. It returns the results of the first of them, up to one for whom there was an error, and this error.
-func (w *Walker) keepAll(ctx context.Context, users []userstate.Looked, target message.ID) ([]Kept, error) {
+func (w *Walker) keepAll(ctx context.Context, users []userstate.Looked, round Round) ([]Kept, error) {
 	kept, errs := make([]Kept, len(users)), make([]error, len(users))
 	var group sync.WaitGroup
 	for i, user := range users {
-		group.Go(func() { kept[i], errs[i] = w.keep(ctx, user, target) })
+		group.Go(func() { kept[i], errs[i] = w.keep(ctx, user, round) })
 	}
 	group.Wait()
 	for i, err := range errs {
@@ -232,11 +252,12 @@ func (w *Walker) keepAll(ctx context.Context, users []userstate.Looked, target m
 	return kept, nil
 }
 
-// keep keeps one user. Damage and a panic concern this user alone: they are logged and counted, and nothing is known to be clear.
-func (w *Walker) keep(ctx context.Context, user userstate.Looked, target message.ID) (kept Kept, err error) {
+// keep keeps one user. Damage and a panic concern this user alone: they are logged and counted. They do not hold up the low-water mark, because what
+// lies below it has expired by its age.
+func (w *Walker) keep(ctx context.Context, user userstate.Looked, round Round) (kept Kept, err error) {
 	if err = user.Err; err == nil {
 		err = panics.Do(func() (err error) {
-			kept, err = w.keepUser(ctx, user.State, target)
+			kept, err = w.keepUser(ctx, user.State, round)
 			return err
 		})
 	}
@@ -252,7 +273,7 @@ func (w *Walker) keep(ctx context.Context, user userstate.Looked, target message
 	default:
 		return kept, err
 	}
-	return Kept{Expired: kept.Expired}, nil
+	return Kept{Clear: message.MaxID, Expired: kept.Expired}, nil
 }
 
 // record replaces the record. It returns the round as it is stored now, and whether it is this process's.

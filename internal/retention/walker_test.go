@@ -86,7 +86,7 @@ func (w *world) walker(token string) *retention.Walker { return w.walkerWith(w.o
 
 func (w *world) walkerWith(opts retention.Options) *retention.Walker {
 	walker := retention.New(retention.Stores{Rounds: w.store, Users: w.Users}, nil, opts)
-	walker.SetKeep(func(_ context.Context, s userstate.State, target message.ID) (retention.Kept, error) {
+	walker.SetKeep(func(_ context.Context, s userstate.State, round retention.Round) (retention.Kept, error) {
 		if w.do != nil {
 			if err := w.do(s.User); err != nil {
 				return retention.Kept{}, err
@@ -94,7 +94,7 @@ func (w *world) walkerWith(opts retention.Options) *retention.Walker {
 		}
 		w.kept[s.User]++
 		if w.clear != nil {
-			return w.clear(s.User, target), nil
+			return w.clear(s.User, round.Target), nil
 		}
 		return retention.Kept{Clear: message.MaxID, Expired: 1}, nil
 	})
@@ -105,6 +105,8 @@ func (w *world) options(token string) retention.Options {
 	return retention.Options{
 		Every: every, Partitions: rig.Partitions, Token: token, Rules: rig.Rules,
 		Retention: func() userstate.Retention { return w.retention },
+		Clock:     func(context.Context) (time.Time, bool, error) { return w.clock, true, nil },
+		Elapsed:   func() time.Duration { return w.clock.Sub(rig.Epoch) },
 		Now:       func() time.Time { return w.clock }, Logger: zerolog.Nop(),
 	}
 }
@@ -292,7 +294,7 @@ const day = 24 * time.Hour
 // lastOf returns the last possible id of the millisecond before a time.
 func lastOf(t time.Time) message.ID { return message.LastBefore(t) }
 
-// A round that has found nothing up to its target makes it the low-water mark. One that has missed it, or has met damage, does not.
+// A round that has found nothing up to its target makes it the low-water mark. One that has missed it does not. Damage and panics do not hold it up.
 func TestLowWaterByAge(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -309,8 +311,8 @@ func TestLowWaterByAge(t *testing.T) {
 			}
 			return retention.Kept{Clear: target}
 		}},
-		"damage":  {do: failAt("user-300", fmt.Errorf("bucket: %w", message.ErrCorrupt))},
-		"a panic": {do: func(user message.UserID) error { return panicAt("user-300", user) }},
+		"damage":  {proven: true, do: failAt("user-300", fmt.Errorf("bucket: %w", message.ErrCorrupt))},
+		"a panic": {proven: true, do: func(user message.UserID) error { return panicAt("user-300", user) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -332,7 +334,7 @@ func TestLowWaterByAge(t *testing.T) {
 			}
 			require.Equal(t, want, w.store.round.LowWater)
 			require.EqualValues(t, 1, w.store.round.Proven)
-			require.Equal(t, retention.Status{Walked: true, LowWater: want, Overdue: time.Millisecond}, status)
+			require.Equal(t, retention.Status{Walked: true, LowWater: want, AsOf: rig.Epoch, Overdue: time.Millisecond}, status)
 			w.clock = w.clock.Add(time.Minute)
 			status, err = walker.Status(t.Context())
 			require.NoError(t, err)
@@ -363,44 +365,21 @@ func panicAt(at, user message.UserID) error {
 	return nil
 }
 
-// Where messages expire by number alone, a round proves what the round before has found.
-func TestLowWaterByNumber(t *testing.T) {
+// Where messages expire by number alone, no mark says that a message is gone for all: users who come find it, and it stays.
+func TestNoLowWaterByNumber(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.retention.Newest = 10
-	find := func(at time.Time) {
-		w.clear = func(user message.UserID, _ message.ID) retention.Kept {
-			if user == "user-300" {
-				return retention.Kept{Clear: lastOf(at)}
-			}
-			return retention.Kept{Clear: lastOf(rig.Epoch)}
-		}
-	}
-	first, second := rig.Epoch.Add(-time.Hour), rig.Epoch.Add(-2*time.Hour)
 	walker := w.walker("first")
-	for round, want := range []struct {
-		found            time.Time
-		target, lowWater message.ID
-		proven           int64
-	}{
-		{first, message.ID{}, message.ID{}, 1},
-		{first, lastOf(first), lastOf(first), 2},
-		{second, lastOf(first), lastOf(first), 2}, // the target is missed, and the mark does not fall
-		{first, lastOf(first), lastOf(first), 4},  // the same mark is proven again, for what ended meanwhile
-	} {
-		find(want.found)
+	for range 3 {
 		require.NoError(t, w.walk(t, walker))
-		require.Equal(t, want.target, w.store.round.Target, "round %d", round)
-		require.Equal(t, want.lowWater, w.store.round.LowWater, "round %d", round)
-		require.Equal(t, want.proven, w.store.round.Proven, "round %d", round)
-		target, err := retention.Target(t.Context(), w.store)
-		require.NoError(t, err)
-		require.Equal(t, want.target, target, "where a first look begins")
+		require.Zero(t, w.store.round.Target)
+		require.Zero(t, w.store.round.LowWater)
 		w.clock = w.clock.Add(every)
 	}
-	status, err := walker.Status(t.Context())
+	expired, err := retention.Expired(w.store, rig.Rules)(t.Context(), w.retention, true)
 	require.NoError(t, err)
-	require.Equal(t, retention.Status{Walked: true, LowWater: lastOf(first)}, status)
+	require.Zero(t, expired, "where a first look begins")
 }
 
 // A user who was missed is not forgotten if another process continues the round.
@@ -438,7 +417,7 @@ func TestUsersAreKeptTogether(t *testing.T) {
 	together.Add(opts.Workers)
 	calls := 0
 	walker := w.walkerWith(opts)
-	walker.SetKeep(func(_ context.Context, s userstate.State, _ message.ID) (retention.Kept, error) {
+	walker.SetKeep(func(_ context.Context, s userstate.State, _ retention.Round) (retention.Kept, error) {
 		mu.Lock()
 		if calls++; calls <= opts.Workers {
 			mu.Unlock()

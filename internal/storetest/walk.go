@@ -41,7 +41,7 @@ func (s walkSuite) replace(t *testing.T) {
 		{Began: epoch, Partition: 3, After: "名前", Token: "host-1", Until: later(60)},
 		{Began: epoch, Partition: 4, Until: later(90)},
 		{
-			Began: epoch, Number: 7, Target: messagetest.ID(1), Missed: true, Clear: messagetest.ID(2), Next: messagetest.ID(3), LowWater: messagetest.ID(4), Proven: 5,
+			Began: epoch, Number: 7, Target: messagetest.ID(1), Missed: true, AsOf: later(30), Reading: later(40), LowWater: messagetest.ID(4), Proven: 5,
 		},
 		{Began: epoch, Ended: true},
 	} {

@@ -29,19 +29,6 @@ func (r Retention) Within(deployment Retention) Retention {
 	return r
 }
 
-// Expired returns the id up to which messages have expired by age at a time; zero if they do not expire. It is the last possible id of a
-// millisecond, and at most Settled.
-func (r Rules) Expired(retention Retention, now time.Time) message.ID {
-	if retention.MaxAge == 0 {
-		return message.ID{}
-	}
-	settled, expired := r.Settled(now), message.LastBefore(now.Add(-retention.MaxAge))
-	if settled.Less(expired) {
-		return settled
-	}
-	return expired
-}
-
 // Settled returns the highest id to which a purge point may rise at a time unless the user asks for it. Messages with higher ids may still
 // arrive in any order. So a clock that is ahead lets no message expire that others publish now.
 func (r Rules) Settled(now time.Time) message.ID {

@@ -19,6 +19,8 @@ const (
 	GapCount Kind = "gap_count"
 	// GapOverlap is an entry in a gap, which is counted twice.
 	GapOverlap Kind = "gap_overlap"
+	// PurgedAhead is a purge point in the future: messages expire as soon as they arrive.
+	PurgedAhead Kind = "purged_ahead"
 	// Damaged is a record that cannot be read, or a bucket that is missing below another. If a record cannot be read, it is the only finding
 	// of the user, because the audit cannot look at the rest.
 	Damaged Kind = "damaged"

@@ -48,7 +48,7 @@ func TestExpiryFailpoints(t *testing.T) {
 					w := newWorld(ctx, t, on, impatient(map[string]string{
 						"partitions": "4", "fanout.direct_max": "5", "publish_slack": on.tolerance().String(), "clock_tolerance": on.tolerance().String(),
 						"idempotency.ttl": on.tolerance().String(), "inbox.bucket_size": "7",
-						"retention.max_age": (2 * on.tolerance()).String(), "retention.canonical": on.tolerance().String(), "retention.every": "1s",
+						"retention.max_age": (2 * on.tolerance()).String(), "retention.canonical": on.tolerance().String(), "retention.every": "1s", "retention.hold": "0s",
 					}))
 					if on == embedded && i%everyRace == 0 {
 						w.detectRaces()

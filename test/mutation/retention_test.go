@@ -5,6 +5,7 @@ const (
 	purgeGo     = "pkg/userstate/purge.go"
 	keeperGo    = "internal/retention/keep.go"
 	roundGo     = "internal/retention/round.go"
+	asOfGo      = "internal/retention/asof.go"
 	walkGo      = "pkg/bucket/walk.go"
 )
 
@@ -53,12 +54,37 @@ func retaining() []mutation {
 		},
 		{
 			name: "a first look from the low-water mark", trap: "the round under way has passed the user, and raises the mark",
-			edits: []edit{{roundGo, "	return message.Later(r.LowWater, r.Target), nil", "	return r.LowWater, nil"}},
+			edits: []edit{{asOfGo, "message.Later(expired, message.Later(r.LowWater, r.Target))", "message.Later(expired, r.LowWater)"}},
 			pkg:   retains, run: "^TestReturnAfterMessagesExpired$",
 		},
 		{
-			name: "a walk that passes a damaged user", trap: "what is unreadable counts as expired",
-			edits: []edit{{"internal/retention/walker.go", "	return Kept{Expired: kept.Expired}, nil", "	return Kept{Expired: kept.Expired, Clear: target}, nil"}},
+			name: "a damaged user who holds up the walk", trap: "nothing is removed any more, of nobody",
+			edits: []edit{{"internal/retention/walker.go", "	return Kept{Clear: message.MaxID, Expired: kept.Expired}, nil", "	return Kept{Expired: kept.Expired}, nil"}},
+			pkg:   retains, run: "^TestLowWaterByAge$",
+		},
+		{
+			name: "a reading that counts at once", trap: "a clock that is wrong for a moment lets everything expire",
+			edits: []edit{{asOfGo, "elapsed-h.since >= hold", "elapsed-h.since >= 0"}},
+			pkg:   retains, run: "^TestClockThatJumps$",
+		},
+		{
+			name: "a reading that a clock below it does not contradict", trap: "a process that began with a wrong clock has left it in the record",
+			edits: []edit{{asOfGo, "case !agree || now.Before(recorded):", "case !agree:"}, {asOfGo, " || now.Before(r.Reading)) {", ") {"}},
+			pkg:   retains, run: "^TestClockThatJumps$",
+		},
+		{
+			name: "clocks that need not agree", trap: "the one process with a wrong clock lets everything expire",
+			edits: []edit{{asOfGo, "case !agree || now.Before(recorded):", "case now.Before(recorded):"}},
+			pkg:   retains, run: "^TestClockOfOneProcessIsWrong$",
+		},
+		{
+			name: "a trim by a clock that is off", trap: "messages that have not settled expire",
+			edits: []edit{{"internal/retention/trim.go", "err != nil || !agree {", "err != nil || agree && !agree {"}},
+			pkg:   retains, run: "^TestTrimIsBounded$",
+		},
+		{
+			name: "a first look where messages expire by number only", trap: "a user who was never seen misses what nobody has",
+			edits: []edit{{roundGo, "	} else {\n			r.LowWater = message.ID{}\n		}", "	}"}},
 			pkg:   retains, run: "^TestLowWaterByAge$",
 		},
 		{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/following"
@@ -194,6 +195,7 @@ func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *in
 	stores := inbox.Stores{Messages: r.Messages, Buckets: r.Inbox, Users: r.Users, Appender: r.Appender}
 	return inbox.New(stores, rehydrator, inbox.Options{
 		Rules: r.current(), ViewedEvery: DormantAfter / 64, Retention: r.retention, Now: r.Clock.Skewed(skew),
+		Expired: retention.Expired(r.DB.Walk, r.current()), Clock: r.StoreClock(skew),
 		Trim: r.Walker(skew).TrimUser,
 	})
 }
@@ -216,7 +218,7 @@ func (r *Rig) RehydrateStores() rehydrate.Stores {
 func (r *Rig) RehydrateOptions(skew time.Duration) rehydrate.Options {
 	return rehydrate.Options{
 		Rules: r.current(), Retention: r.retention,
-		Target:  func(ctx context.Context) (message.ID, error) { return retention.Target(ctx, r.DB.Walk) },
+		Expired: retention.Expired(r.DB.Walk, r.current()),
 		Workers: 1, Queue: 100, Page: RehydratePage, Lease: Lease, ReapEvery: time.Hour, MaxAttempts: 1000,
 		Token: rand.Text, Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	}
@@ -225,6 +227,22 @@ func (r *Rig) RehydrateOptions(skew time.Duration) rehydrate.Options {
 // Walker returns a walker whose clock is ahead of the rig's by skew. A round is due a second after the last one began.
 func (r *Rig) Walker(skew time.Duration) *retention.Walker {
 	return retention.New(r.RetentionStores(), r.Rehydrator(skew, 0), r.RetentionOptions(skew))
+}
+
+// StoreClock returns what reads the clock of the store, and tells whether that of a host agrees with it that is ahead by skew.
+func (r *Rig) StoreClock(skew time.Duration) func(context.Context) (time.Time, bool, error) {
+	return func(context.Context) (time.Time, bool, error) {
+		return r.Clock.Now(), skew.Abs() <= r.Rules.ClockTolerance, nil
+	}
+}
+
+// BeginRound records a round as of now, as the walk does: what expires by age does so as of the last round.
+func (r *Rig) BeginRound(ctx context.Context, t require.TestingT) {
+	last, err := r.DB.Walk.Load(ctx)
+	require.NoError(t, err)
+	next := last
+	next.AsOf = r.Clock.Now()
+	require.NoError(t, r.DB.Walk.Replace(ctx, last, next))
 }
 
 // RetentionStores returns the stores of Walker.
@@ -238,7 +256,7 @@ func (r *Rig) RetentionStores() retention.Stores {
 func (r *Rig) RetentionOptions(skew time.Duration) retention.Options {
 	return retention.Options{
 		Rules: r.current(), Retention: r.retention, Canonical: func() time.Duration { return 365 * 24 * time.Hour }, KeysUntil: func() time.Time { return time.Time{} },
-		Queue: 10, Every: time.Second, Partitions: Partitions, Token: rand.Text(), Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
+		Queue: 10, Every: time.Second, Clock: r.StoreClock(skew), Elapsed: func() time.Duration { return r.Clock.Now().Sub(Epoch) }, Partitions: Partitions, Token: rand.Text(), Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	}
 }
 
