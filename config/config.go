@@ -110,6 +110,7 @@ type Retention struct {
 	Every     time.Duration `key:"every"`
 	Hold      time.Duration `key:"hold"`
 	Rate      int           `key:"rate"`
+	UsersRate int           `key:"users_rate"`
 	Queue     int           `key:"queue"`
 }
 

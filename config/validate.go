@@ -44,6 +44,7 @@ func (c Config) validate(sources map[string]string) error {
 	within(&v, "retention.every", c.Retention.Every, time.Second, 30*day)
 	within(&v, "retention.hold", c.Retention.Hold, 0, 30*day)
 	within(&v, "retention.rate", c.Retention.Rate, 1, 1_000_000)
+	within(&v, "retention.users_rate", c.Retention.UsersRate, 0, 10_000_000)
 	within(&v, "retention.queue", c.Retention.Queue, 1, 10_000_000)
 	for _, kind := range c.Identities.List() {
 		if err := kind.ValidateFurther(); err != nil {

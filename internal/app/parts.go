@@ -30,6 +30,7 @@ type Parts struct {
 	Edges    follow.Store
 	Progress progress.Store
 	Walk     retention.Store
+	Passes   retention.Store // of the pass over edges
 	Sweep    retention.Store // elects the process that resumes stopped messages; nil if no other process can have the store open
 	Topics   topic.Store
 

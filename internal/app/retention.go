@@ -61,7 +61,7 @@ func (s *assembly) retention() {
 	r, walks := s.config.Retention, s.has(Rehydrator)
 	opts := retention.Options{
 		Rules: s.settings.Rules, Retention: s.settings.Retention, Canonical: s.settings.Canonical, KeysUntil: s.settings.KeysUntil,
-		Rate: r.Rate, Queue: r.Queue, Servers: trimmers, Workers: walkers, Every: r.Every, Hold: r.Hold, Clock: s.watch.Now, Elapsed: s.elapsed, Partitions: s.config.Partitions, Token: rand.Text(),
+		Rate: r.Rate, UsersRate: r.UsersRate, Queue: r.Queue, Servers: trimmers, Workers: walkers, Every: r.Every, Hold: r.Hold, Clock: s.watch.Now, Elapsed: s.elapsed, Partitions: s.config.Partitions, Token: rand.Text(),
 		Alone: s.config.Store == config.StoreEmbedded, Now: s.opts.Now, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
 	}
 	if walks {
@@ -73,7 +73,7 @@ func (s *assembly) retention() {
 	}
 	p := s.parts
 	s.walker = retention.New(retention.Stores{
-		Rounds: p.Walk, Users: p.Users, Buckets: p.Inbox, Messages: p.Messages, Progress: p.Progress, Edges: p.Edges,
+		Rounds: p.Walk, Passes: p.Passes, Users: p.Users, Buckets: p.Inbox, Messages: p.Messages, Progress: p.Progress, Edges: p.Edges,
 	}, s.rehydrator, opts)
 	loops := []startstop.Loop{s.walker.Serve}
 	if walks {

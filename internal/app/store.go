@@ -88,7 +88,7 @@ func partsOf(db *mongostore.DB) *Parts {
 	all := func(db *mongostore.DB) *Parts {
 		return &Parts{
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
-			Walk: db.Retention(), Sweep: db.Sweep(), Identities: db.Identities(), Topics: db.Topics(), Index: db.Inbox(),
+			Walk: db.Retention(), Passes: db.Passes(), Sweep: db.Sweep(), Identities: db.Identities(), Topics: db.Topics(), Index: db.Inbox(),
 		}
 	}
 	parts := all(db)

@@ -160,6 +160,7 @@ type DB struct {
 	progress *Progress
 	settings *Settings
 	walk     *Retention
+	passes   *Retention
 	sweep    *Retention
 	topics   *Topics
 
@@ -276,7 +277,8 @@ func (db *DB) openFor(concern *readconcern.ReadConcern) {
 	db.edges = &Edges{followers: db.collection(followersName), following: db.collection(followingName), pages: newPages()}
 	db.progress = &Progress{c: db.collection(fanoutsName)}
 	db.settings = &Settings{c: db.collection(metaName)}
-	db.walk, db.sweep = &Retention{db.collection(metaName), walkID}, &Retention{db.collection(metaName), sweepID}
+	meta := db.collection(metaName)
+	db.walk, db.passes, db.sweep = &Retention{meta, walkID}, &Retention{meta, passesID}, &Retention{meta, sweepID}
 	db.identities = &Identities{c: db.collection(identitiesName), lists: db.collection(listsName)}
 	db.topics = &Topics{c: db.collection(topicsName)}
 }
@@ -348,6 +350,9 @@ func (db *DB) Settings() *Settings { return db.settings }
 
 // Retention returns the store of the record of the walk over all users.
 func (db *DB) Retention() *Retention { return db.walk }
+
+// Passes returns the store of the record of the pass over all edges.
+func (db *DB) Passes() *Retention { return db.passes }
 
 // Sweep returns the store of the record of the process that resumes stopped messages. Only its lease is used.
 func (db *DB) Sweep() *Retention { return db.sweep }

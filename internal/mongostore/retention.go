@@ -12,10 +12,11 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// The ids of the records of the walk over all users, and of the process that resumes stopped messages.
+// The ids of the records of the walk over all users, of the pass over all edges, and of the process that resumes stopped messages.
 const (
-	walkID  = "walk"
-	sweepID = "sweep"
+	walkID   = "walk"
+	passesID = "edges"
+	sweepID  = "sweep"
 )
 
 // Retention is the store of one of these records: a document beside that of the format.

@@ -74,6 +74,6 @@ func database(t *testing.T, files *vfs.MemFS, opts pebblestore.Options) storetes
 func stores(db *pebblestore.DB) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
-		Settings: db.Settings(), Walk: db.Retention(), Identities: db.Identities(), Topics: db.Topics(),
+		Settings: db.Settings(), Walk: db.Retention(), Passes: db.Passes(), Identities: db.Identities(), Topics: db.Topics(),
 	}
 }

@@ -137,6 +137,7 @@ type DB struct {
 	progress *Progress
 	settings *Settings
 	walk     *Retention
+	passes   *Retention
 	topics   *Topics
 
 	identities *Identities
@@ -200,7 +201,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db.users = &Users{db: db, locks: make(stripes, stripesPerTable)}
 	db.edges = &Edges{db: db, locks: make(stripes, stripesPerTable)}
 	db.progress = &Progress{db: db, locks: make(stripes, stripesPerTable)}
-	db.walk = &Retention{db: db}
+	db.walk, db.passes = &Retention{db: db, key: roundKey}, &Retention{db: db, key: passKey}
 	db.identities = &Identities{db: db, locks: make(stripes, stripesPerTable), users: make(stripes, stripesPerTable)}
 	db.topics = &Topics{db: db, locks: make(stripes, stripesPerTable)}
 	db.settings = &Settings{db: db, processes: make(map[string]settings.Process)}
@@ -298,6 +299,9 @@ func (db *DB) Settings() *Settings { return db.settings }
 
 // Retention returns the store of the record of the walk over all users.
 func (db *DB) Retention() *Retention { return db.walk }
+
+// Passes returns the store of the record of the pass over all edges.
+func (db *DB) Passes() *Retention { return db.passes }
 
 // Identities returns the store of identities.
 func (db *DB) Identities() *Identities { return db.identities }

@@ -10,15 +10,16 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Retention is the store of the record of the walk over all users.
+// Retention is the store of the record of the walk over all users, or of the pass over all edges.
 type Retention struct {
-	db *DB
-	mu sync.Mutex // held while the record is replaced
+	db  *DB
+	key []byte
+	mu  sync.Mutex // held while the record is replaced
 }
 
 var _ retention.Store = (*Retention)(nil)
 
-var roundKey = []byte{byte(spaceRound)}
+var roundKey, passKey = []byte{byte(spaceRound)}, []byte{byte(spaceRound), 'e'}
 
 // roundRecord has times in milliseconds.
 type roundRecord struct {
@@ -80,7 +81,7 @@ func (s *Retention) Load(ctx context.Context) (_ retention.Round, err error) {
 }
 
 func (s *Retention) read() (r retention.Round, err error) {
-	_, err = s.db.get(roundKey, func(value []byte) error {
+	_, err = s.db.get(s.key, func(value []byte) error {
 		var found roundRecord
 		if err := decodeValue(spaceRound, value, &found); err != nil {
 			return err
@@ -100,7 +101,7 @@ func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error
 		found, err := s.read()
 		return found.Revision, err
 	}
-	if err := s.db.replaceRevised(ctx, "retention.replace", &s.mu, roundKey, from.Revision, stored, encodeValue(roundRecordOf(to, from.Revision+1)), retention.ErrChanged); err != nil {
+	if err := s.db.replaceRevised(ctx, "retention.replace", &s.mu, s.key, from.Revision, stored, encodeValue(roundRecordOf(to, from.Revision+1)), retention.ErrChanged); err != nil {
 		return fmt.Errorf("record the walk over all users: %w", err)
 	}
 	return nil

@@ -150,7 +150,14 @@ func TestEdgesAreRemovedThatNobodyNeeds(t *testing.T) {
 	w.Retention.Store(&userstate.Retention{MaxAge: day})
 	w.walker.CollectNow(t.Context(), retention.Round{Number: 1, Ended: true})
 	require.Len(t, left(), len(all), "there is no low-water mark")
+	dead := w.store(t, day+2*time.Millisecond)
+	_, err := w.Progress.Plan(t.Context(), dead, "medium", []int{0}, rig.Epoch)
+	require.NoError(t, err)
 	w.walker.CollectNow(t.Context(), w.round(day))
+	require.Len(t, left(), len(all), "a dead letter may still be redriven")
+	require.NoError(t, w.Progress.Remove(t.Context(), []message.ID{dead}))
+	w.Clock.Advance(day)
+	w.walker.CollectNow(t.Context(), retention.Round{Ended: true, AsOf: w.Clock.Now(), LowWater: message.LastBefore(mark.Add(time.Millisecond))})
 	require.Equal(t, []message.UserID{"ended after", "open", "ended again", "open again"}, left())
 
 	late := now.Add(-2*rig.Rules().ClockTolerance + time.Millisecond)
@@ -232,6 +239,7 @@ func TestEdgesGoOnAfterAFailure(t *testing.T) {
 	walker.CollectNow(t.Context(), w.round(day))
 	require.Equal(t, 2, edges.pages)
 	edges.left = many
+	walker = retention.New(stores, nil, w.options()) // of another process
 	walker.CollectNow(t.Context(), w.round(day))
 	require.Equal(t, 4, edges.pages)
 	walker.CollectNow(t.Context(), w.round(day))

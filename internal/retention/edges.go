@@ -8,18 +8,12 @@ import (
 )
 
 const (
-	// edgesEvery is how long after a process has gone through all edges it does so again, unless messages expire sooner: far more of them hold
-	// than have ended.
+	// edgesEvery is how long after the end of a pass over all edges the next one begins, unless messages expire sooner: far more of them hold than
+	// have ended.
 	edgesEvery = 24 * time.Hour
 	// edgesPage is how many edges are read at a time. So many of them count as a record that is removed.
 	edgesPage, edgesPerRecord = 1000, 10
 )
-
-// edgeWalk is how far this process has come with the edges. One goroutine uses it.
-type edgeWalk struct {
-	place  string    // where it goes on
-	walked time.Time // when it had gone through all of them
-}
 
 // collectEdges removes edges that had ended before all messages that have not expired for all users. They are needed for as long as messages do
 // not expire by age, because an older message may then be looked for at any time.
@@ -31,12 +25,16 @@ func (w *Walker) collectEdges(ctx context.Context, r Round) {
 }
 
 func (w *Walker) removeEdges(ctx context.Context, r Round) (removed int, err error) {
-	for due := w.edgesDue(); due; due = w.edges.place != "" {
+	pass, err := w.stores.Passes.Load(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for due := w.edgesDue(pass); due; due = pass.After != "" {
 		by, err := w.unneeded(ctx, r)
 		if err != nil || by.IsZero() {
 			return removed, err
 		}
-		ended, next, err := w.stores.Edges.Ended(ctx, w.edges.place, by, edgesPage)
+		ended, next, err := w.stores.Edges.Ended(ctx, string(pass.After), by, edgesPage)
 		if err == nil {
 			err = wait(ctx, w.edgeRemovals, max(len(ended), edgesPage/edgesPerRecord))
 		}
@@ -47,8 +45,13 @@ func (w *Walker) removeEdges(ctx context.Context, r Round) (removed int, err err
 			return removed, err
 		}
 		removed += len(ended)
-		if w.edges.place = next; next == "" {
-			w.edges.walked = w.opts.Now()
+		to := Round{Began: pass.Began, After: message.UserID(next)}
+		if next == "" {
+			to.Began = w.opts.Now().UTC().Truncate(time.Millisecond)
+		}
+		pass, due, err = w.recordIn(ctx, w.stores.Passes, pass, to)
+		if err != nil || !due { // another process goes on
+			return removed, err
 		}
 	}
 	return removed, nil
@@ -73,8 +76,8 @@ func (w *Walker) unneeded(ctx context.Context, r Round) (time.Time, error) {
 	return by, nil
 }
 
-// edgesDue reports whether this process should go through the edges now.
-func (w *Walker) edgesDue() bool {
-	now, walked := w.opts.Now(), w.edges.walked
-	return w.edges.place != "" || walked.IsZero() || !now.Before(walked.Add(min(edgesEvery, w.opts.Retention().MaxAge))) || now.Before(walked)
+// edgesDue reports whether it is time to go through the edges: a pass is under way, or the last one ended long ago.
+func (w *Walker) edgesDue(pass Round) bool {
+	now := w.opts.Now()
+	return pass.After != "" || !now.Before(pass.Began.Add(min(edgesEvery, w.opts.Retention().MaxAge))) || now.Before(pass.Began)
 }

@@ -37,6 +37,7 @@ const (
 // Stores are the stores of a Walker. A Walker of which only some methods are used needs only their stores.
 type Stores struct {
 	Rounds   Store
+	Passes   Store // of the pass over all edges: After is the place where it goes on, and Began when the last one ended
 	Users    userstate.Store
 	Buckets  bucket.Store
 	Messages message.Store
@@ -57,8 +58,8 @@ type Options struct {
 	Rate int
 	// Queue is how many users may wait, and Servers how many of them are trimmed and emptied at a time; 0 means 1.
 	Queue, Servers int
-	// Workers is how many users the walk keeps at a time; 0 means 1.
-	Workers int
+	// Workers is how many users the walk keeps at a time; 0 means 1. UsersRate is at how many it looks in a second; 0 means any number.
+	Workers, UsersRate int
 	// Every is how long after the beginning of a round the next one begins. Hold is how long a reading of the store's clock has to stand before
 	// messages expire by it.
 	Every, Hold time.Duration
@@ -93,10 +94,10 @@ type Walker struct {
 	keepUser               func(ctx context.Context, state userstate.State, round Round) (Kept, error) // Keep
 	emptying               *rate.Limiter                                                               // of buckets
 	removals, edgeRemovals *rate.Limiter                                                               // of plans and messages, and of edges
+	users                  *rate.Limiter                                                               // of users
 	ended, endedEdges      chan Round                                                                  // each holds at most one
 	held                   held                                                                        // Walk uses it
-	edges                  edgeWalk
-	logged                 *lru.Cache[message.ID, struct{}] // the damaged plans that were logged
+	logged                 *lru.Cache[message.ID, struct{}]                                            // the damaged plans that were logged
 }
 
 // New returns a Walker. It asks for what is in gaps by the feeds of the rehydrator, which need not run.
@@ -111,6 +112,7 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Walker {
 		purger:   Purger{Buckets: stores.Buckets, Users: stores.Users, Rehydrator: rehydrator, Rules: opts.Rules, Lazy: true},
 		queue:    queue{users: make(chan message.UserID, opts.Queue), purged: make(map[message.UserID]bool)},
 		emptying: limiter(opts.Rate, step), removals: limiter(opts.Rate*recordsPerBucket, plansTogether),
+		users:        limiter(opts.UsersRate, opts.Workers),
 		edgeRemovals: limiter(opts.Rate*recordsPerBucket, edgesPage),
 		ended:        make(chan Round, 1), endedEdges: make(chan Round, 1), logged: logged,
 	}
@@ -213,6 +215,9 @@ func (w *Walker) next(intake, processing context.Context, r Round) (_ Round, tak
 		if intake.Err() != nil {
 			break
 		}
+		if err := wait(intake, w.users, len(some)); err != nil {
+			break // intake has ended
+		}
 		kept, err := w.keepAll(intake, some, r)
 		for i, k := range kept {
 			reached = reached.with(k).at(r.Partition, some[i].State.User)
@@ -278,7 +283,11 @@ func (w *Walker) keep(ctx context.Context, user userstate.Looked, round Round) (
 
 // record replaces the record. It returns the round as it is stored now, and whether it is this process's.
 func (w *Walker) record(ctx context.Context, from, to Round) (Round, bool, error) {
-	switch err := w.stores.Rounds.Replace(ctx, from, to); {
+	return w.recordIn(ctx, w.stores.Rounds, from, to)
+}
+
+func (w *Walker) recordIn(ctx context.Context, store Store, from, to Round) (Round, bool, error) {
+	switch err := store.Replace(ctx, from, to); {
 	case errors.Is(err, ErrChanged):
 		return from, false, nil // another process walks, or a reply was lost and the lease has to end
 	case err != nil:

@@ -45,6 +45,7 @@ type Database struct {
 	Inbox    bucket.Store
 	Settings settings.Store
 	Walk     retention.Store
+	Passes   retention.Store
 	Topics   topic.Store
 
 	Identities identity.Store

@@ -54,6 +54,7 @@ func (s walkSuite) replace(t *testing.T) {
 	}
 	_, err := db.Settings.Load(t.Context())
 	require.NoError(t, err, "the record is apart from that of the settings")
+	require.Zero(t, loadRound(t, db.Passes), "and from that of the pass over edges")
 }
 
 func (s walkSuite) replaceConcurrently(t *testing.T) {

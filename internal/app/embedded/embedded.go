@@ -50,7 +50,7 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settin
 	return &app.Store{
 		Parts: app.Parts{
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
-			Walk: db.Retention(), Identities: db.Identities(), Topics: db.Topics(),
+			Walk: db.Retention(), Passes: db.Passes(), Identities: db.Identities(), Topics: db.Topics(),
 		},
 		Available: db.Available,
 		Messages:  messages,

@@ -27,6 +27,7 @@ type DB struct {
 	Edges    follow.Store
 	Inbox    bucket.Store
 	Walk     retention.Store
+	Passes   retention.Store
 	Topics   topic.Store
 	// Lossless tells that a crash loses nothing that a store has returned from: what may be lazy is not.
 	Lossless bool

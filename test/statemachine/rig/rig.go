@@ -248,7 +248,7 @@ func (r *Rig) BeginRound(ctx context.Context, t require.TestingT) {
 // RetentionStores returns the stores of Walker.
 func (r *Rig) RetentionStores() retention.Stores {
 	return retention.Stores{
-		Rounds: r.DB.Walk, Users: r.Users, Buckets: r.Inbox, Messages: r.Messages, Progress: r.Progress, Edges: r.Edges,
+		Rounds: r.DB.Walk, Passes: r.DB.Passes, Users: r.Users, Buckets: r.Inbox, Messages: r.Messages, Progress: r.Progress, Edges: r.Edges,
 	}
 }
 
