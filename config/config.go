@@ -186,10 +186,11 @@ type HTTP struct {
 
 // Auth configures authentication. Without either file there is none.
 type Auth struct {
-	TokensFile  string `key:"tokens_file"`
-	JWTKeysFile string `key:"jwt_keys_file"`
-	JWTAudience string `key:"jwt_audience"`
-	JWTIssuer   string `key:"jwt_issuer"`
+	TokensFile  string        `key:"tokens_file"`
+	JWTKeysFile string        `key:"jwt_keys_file"`
+	JWTAudience string        `key:"jwt_audience"`
+	JWTIssuer   string        `key:"jwt_issuer"`
+	Grace       time.Duration `key:"grace"`
 }
 
 // Authenticates reports whether requests need a token.

@@ -52,7 +52,9 @@ type App struct {
 	world  world
 	server *httpServer
 	auth   httpapi.Authenticator
-	group  startstop.Group
+	// stale reports for each reloaded file whether it is missing or refused.
+	stale []func() bool
+	group startstop.Group
 	// settings has the rules in force.
 	settings *settings.Current
 	appender *bucket.Appender

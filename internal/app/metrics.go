@@ -30,7 +30,7 @@ func (a *App) measureBuild() {
 	}).Set(1)
 }
 
-// measureExpiry registers the metrics that name when the certificate and the next token expire.
+// measureExpiry registers the metrics that name when the certificate and the next token expire, and how many files are missing or refused.
 func (a *App) measureExpiry() {
 	expiry := func(name, help string, at func() time.Time) {
 		promauto.With(a.opts.Metrics).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
@@ -44,17 +44,27 @@ func (a *App) measureExpiry() {
 		if a.server.tls == nil {
 			return time.Time{}
 		}
-		current, err := a.server.tls.GetConfigForClient(nil)
-		if err != nil || current.Certificates[0].Leaf == nil {
+		current, err := a.server.tls.GetCertificate(nil)
+		if err != nil || current.Leaf == nil {
 			return time.Time{}
 		}
-		return current.Certificates[0].Leaf.NotAfter
+		return current.Leaf.NotAfter
 	})
 	expiry("fanmail_token_expires_seconds", "Unix time at which the next token of the tokens file expires; 0 if none will.", func() time.Time {
 		if tokens, ok := a.auth.(*auth.Authenticator); ok {
 			return tokens.NextExpiry()
 		}
 		return time.Time{}
+	})
+	promauto.With(a.opts.Metrics).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fanmail_stale_files", Help: "Files of tokens, keys and certificates that are missing or refused.",
+	}, func() (n float64) {
+		for _, stale := range a.stale {
+			if stale() {
+				n++
+			}
+		}
+		return n
 	})
 }
 

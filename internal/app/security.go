@@ -66,10 +66,15 @@ func (a *App) authenticator() (httpapi.Authenticator, error) {
 	if !a.config.Auth.Authenticates() {
 		return nil, nil //nolint:nilnil // nothing is configured, and nothing is wrong with that
 	}
-	return auth.New(auth.Options{
-		TokensFile: a.config.Auth.TokensFile, KeysFile: a.config.Auth.JWTKeysFile,
+	files, err := auth.New(auth.Options{
+		TokensFile: a.config.Auth.TokensFile, KeysFile: a.config.Auth.JWTKeysFile, Grace: a.config.Auth.Grace,
 		Audience: a.config.Auth.JWTAudience, Issuer: a.config.Auth.JWTIssuer, Now: a.opts.Now, Logger: a.opts.Logger,
 	})
+	if err != nil {
+		return nil, err
+	}
+	a.stale = append(a.stale, files.Stale)
+	return files, nil
 }
 
 // secure adds authentication and rate limits to the options of the HTTP interface.
@@ -88,43 +93,53 @@ func (a *App) serverTLS() (*tls.Config, error) {
 	if t.CertFile == "" {
 		return nil, nil //nolint:nilnil // nothing is configured, and nothing is wrong with that
 	}
-	paths := []string{t.CertFile, t.KeyFile}
-	if t.ClientCAFile != "" {
-		paths = append(paths, t.ClientCAFile)
-	}
-	current, err := reload.New(
-		reload.Options{Name: "certificates", Paths: paths, Now: a.opts.Now, Logger: a.opts.Logger},
-		func() (*tls.Config, error) { return readServerTLS(t) },
+	certificates, err := reload.New(
+		reload.Options{Name: "certificates", Paths: []string{t.CertFile, t.KeyFile}, Now: a.opts.Now, Logger: a.opts.Logger},
+		func(contents [][]byte) (tls.Certificate, error) { return tls.X509KeyPair(contents[0], contents[1]) },
 	)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("tls.cert_file and tls.key_file: %w", err)
 	}
-	return &tls.Config{
+	a.stale = append(a.stale, certificates.Stale)
+	base := &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: protocols,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return current.Get(), nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			current := certificates.Get()
+			return &current, nil
+		},
+	}
+	if t.ClientCAFile == "" {
+		return base, nil
+	}
+	authorities, err := reload.New(
+		reload.Options{Name: "authorities of clients", Paths: []string{t.ClientCAFile}, Grace: a.config.Auth.Grace, Now: a.opts.Now, Logger: a.opts.Logger},
+		parseAuthorities,
+	)
+	if err != nil {
+		return nil, fmt.Errorf("tls.client_ca_file: %w", err)
+	}
+	a.stale = append(a.stale, authorities.Stale)
+	base.ClientAuth = tls.RequireAndVerifyClientCert
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: protocols, GetCertificate: base.GetCertificate,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c := base.Clone()
+			if c.ClientCAs = authorities.Get(); c.ClientCAs == nil { // crypto/tls would take the authorities of the system
+				return nil, errors.New("tls.client_ca_file is missing")
+			}
+			return c, nil
+		},
 	}, nil
 }
 
 var protocols = []string{"h2", "http/1.1"}
 
-func readServerTLS(t config.TLS) (*tls.Config, error) {
-	certificate, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("tls.cert_file and tls.key_file: %w", err)
+func parseAuthorities(contents [][]byte) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(contents[0]) {
+		return nil, errors.New("there is no certificate in it: it has to hold those of authorities as PEM")
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{certificate}}
-	if t.ClientCAFile == "" {
-		return c, nil
-	}
-	authorities, err := os.ReadFile(t.ClientCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("tls.client_ca_file: %w", err)
-	}
-	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !c.ClientCAs.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("tls.client_ca_file: there is no certificate in %s: it has to hold those of authorities as PEM", t.ClientCAFile)
-	}
-	return c, nil
+	return pool, nil
 }
 
 // mongoURI returns the connection string, from the configuration or from the file that the configuration names.

@@ -37,6 +37,8 @@ type Options struct {
 	Audience string
 	// Issuer is what such a token has to have for its iss; empty if any will do.
 	Issuer string
+	// Grace is how long tokens and keys stay valid while their file is missing.
+	Grace time.Duration
 	// Now is the clock. It is required.
 	Now    func() time.Time
 	Logger zerolog.Logger
@@ -60,26 +62,31 @@ func New(opts Options) (*Authenticator, error) {
 	}
 	a := &Authenticator{jwt: verifier{audience: opts.Audience, issuer: opts.Issuer, now: opts.Now}, now: opts.Now}
 	var err error
-	if a.tokens, err = load(opts, "tokens", opts.TokensFile, readTokens); err != nil {
+	if a.tokens, err = load(opts, "tokens", opts.TokensFile, parseTokens); err != nil {
 		return nil, err
 	}
-	a.keys, err = load(opts, "keys of tokens", opts.KeysFile, readKeys)
+	a.keys, err = load(opts, "keys of tokens", opts.KeysFile, parseKeys)
 	return a, err
 }
 
 // load returns what is in a file, or nothing if there is none.
-func load[T any](opts Options, name, path string, read func(string) (T, error)) (*reload.Value[T], error) {
+func load[T any](opts Options, name, path string, parse func([]byte) (T, error)) (*reload.Value[T], error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // nothing is configured, and nothing is wrong with that
 	}
 	v, err := reload.New(
-		reload.Options{Name: name, Paths: []string{path}, Now: opts.Now, Logger: opts.Logger},
-		func() (T, error) { return read(path) },
+		reload.Options{Name: name, Paths: []string{path}, Grace: opts.Grace, Now: opts.Now, Logger: opts.Logger},
+		func(contents [][]byte) (T, error) { return parse(contents[0]) },
 	)
 	if err != nil {
-		return nil, fmt.Errorf("auth: %w", err)
+		return nil, fmt.Errorf("auth: %s: %s: %w", name, path, err)
 	}
 	return v, nil
+}
+
+// Stale reports whether a file is missing or refused.
+func (a *Authenticator) Stale() bool {
+	return a.tokens != nil && a.tokens.Stale() || a.keys != nil && a.keys.Stale()
 }
 
 // NextExpiry returns when the next token of the tokens file expires, or the zero time if none will.

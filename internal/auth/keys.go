@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/go-jose/go-jose/v4"
@@ -38,28 +37,17 @@ func (k key) fits(h jose.Header) bool {
 	return slices.Contains(k.algorithms, jose.SignatureAlgorithm(h.Algorithm)) && (k.id == "" || h.KeyID == "" || k.id == h.KeyID)
 }
 
-// readKeys reads a file of public keys: a JSON Web Key Set, or PEM.
-func readKeys(path string) ([]key, error) {
-	content, err := os.ReadFile(path) //nolint:gosec // the operator names the file
-	if err != nil {
-		return nil, fmt.Errorf("keys file: %w", err)
-	}
-	parse := parsePEM
+// parseKeys reads the content of a file of public keys: a JSON Web Key Set, or PEM. Only a set can say that there are none.
+func parseKeys(content []byte) (keys []key, err error) {
 	if bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")) {
-		parse = parseJWKS
-	}
-	keys, err := parse(content)
-	switch {
-	case err != nil:
-	case len(keys) == 0:
+		keys, err = parseJWKS(content)
+	} else if keys, err = parsePEM(content); err == nil && len(keys) == 0 {
 		err = errors.New("there are no keys in it that verify signatures: it has to be a JSON Web Key Set, or public keys as PEM")
-	case len(keys) > maxKeys:
+	}
+	if len(keys) > maxKeys {
 		err = fmt.Errorf("there are %d keys in it: leave at most %d", len(keys), maxKeys)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("keys file %s: %w", path, err)
-	}
-	return keys, nil
+	return keys, err
 }
 
 func parseJWKS(content []byte) ([]key, error) {
@@ -68,6 +56,9 @@ func parseJWKS(content []byte) ([]key, error) {
 	}
 	if err := json.Unmarshal(content, &set); err != nil {
 		return nil, fmt.Errorf("it is not a JSON Web Key Set: %w", err)
+	}
+	if set.Keys == nil {
+		return nil, errors.New(`it has no list of keys: {"keys":[]} lets nobody in`)
 	}
 	var keys []key
 	for i, raw := range set.Keys {
@@ -127,6 +118,9 @@ func parsePEM(content []byte) ([]key, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key %d: %w", len(keys)+1, err)
 		}
+	}
+	if begun := bytes.Count(content, []byte("-----BEGIN ")); begun != len(keys) {
+		return nil, fmt.Errorf("%d of %d keys are whole", len(keys), begun)
 	}
 	return keys, nil
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -59,19 +58,18 @@ func (t tokens) find(text string) *token {
 	return &t[found]
 }
 
-// readTokens reads a tokens file.
-func readTokens(path string) (tokens, error) {
-	content, err := os.ReadFile(path) //nolint:gosec // the operator names the file
-	if err != nil {
-		return nil, fmt.Errorf("tokens file: %w", err)
-	}
+// parseTokens reads the content of a tokens file.
+func parseTokens(content []byte) (tokens, error) {
 	var file struct {
 		Tokens []entry `yaml:"tokens"`
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("tokens file %s: %w", path, err)
+		return nil, err
+	}
+	if file.Tokens == nil {
+		return nil, errors.New("it has no list of tokens: 'tokens: []' lets nobody in")
 	}
 	all := make(tokens, 0, len(file.Tokens))
 	for i, e := range file.Tokens {
@@ -80,7 +78,7 @@ func readTokens(path string) (tokens, error) {
 			err = errors.New("its name or its sha256 is that of another token, too")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("tokens file %s: token %d (%s): %w", path, i+1, e.Name, err)
+			return nil, fmt.Errorf("token %d (%s): %w", i+1, e.Name, err)
 		}
 		all = append(all, t)
 	}

@@ -8,7 +8,6 @@ package reload
 import (
 	"crypto/sha256"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +24,9 @@ type Options struct {
 	Name string
 	// Paths are the files that contain the value.
 	Paths []string
+	// Grace is how long the previous content stays in force while a file cannot be read. Then Get returns the zero value until the file
+	// is back. 0 means without limit.
+	Grace time.Duration
 	// Now returns the current time. Required.
 	Now    func() time.Time
 	Logger zerolog.Logger
@@ -33,24 +35,30 @@ type Options struct {
 // Value holds the content that was read last. It is safe for concurrent use.
 type Value[T any] struct {
 	opts    Options
-	read    func() (T, error)
+	parse   func(contents [][]byte) (T, error)
+	began   time.Time
 	current atomic.Pointer[T]
-	checked atomic.Int64 // the time of the last check of the files, in Unix nanoseconds
+	looked  atomic.Int64 // when Get last looked at the files, in nanoseconds since began
+	stale   atomic.Bool
 
-	mu     sync.Mutex
-	seen   []digest // of the files when the value was last read
-	failed []digest // of the files when reading the value last failed, if it did
+	mu      sync.Mutex
+	inForce digest    // of the content that current is from; zero after the grace
+	missing time.Time // when a file could first not be read; zero if all could be read
+	failure string    // the last logged error, until the files are in force
 }
 
-// New reads a value, or returns the error of reading it.
-func New[T any](opts Options, read func() (T, error)) (*Value[T], error) {
-	v := &Value[T]{opts: opts, read: read}
-	v.checked.Store(opts.Now().UnixNano())
-	v.seen = v.look()
-	value, err := read()
+// New reads a value from the contents of the files, in their order, or returns the error of reading it.
+func New[T any](opts Options, parse func(contents [][]byte) (T, error)) (*Value[T], error) {
+	v := &Value[T]{opts: opts, parse: parse, began: opts.Now()}
+	contents, seen, err := v.look()
 	if err != nil {
 		return nil, err
 	}
+	value, err := parse(contents)
+	if err != nil {
+		return nil, err
+	}
+	v.inForce = seen
 	v.current.Store(&value)
 	return v, nil
 }
@@ -58,49 +66,84 @@ func New[T any](opts Options, read func() (T, error)) (*Value[T], error) {
 // Get returns the value. If the files have changed, Get reads them first. If that fails, Get logs the error and returns the previous
 // value. Get checks the files at most once per Every.
 func (v *Value[T]) Get() T {
-	now := v.opts.Now().UnixNano()
-	since := time.Duration(now - v.checked.Load())
+	now := v.opts.Now()
+	elapsed := now.Sub(v.began) // setting the clock does not change it
+	since := elapsed - time.Duration(v.looked.Load())
 	if since >= 0 && since < Every || !v.mu.TryLock() {
 		return *v.current.Load()
 	}
 	defer v.mu.Unlock()
-	v.checked.Store(now)
-	v.refresh()
+	v.looked.Store(int64(elapsed))
+	v.stale.Store(!v.refresh(now))
 	return *v.current.Load()
 }
 
-func (v *Value[T]) refresh() {
-	// look runs before read, so the next call notices a change that happens between the two. After a failure, seen stays as it was, so
-	// the next call reads the files again. Otherwise a removed token could stay valid because the process had no file descriptor left
-	// for a moment.
-	seen := v.look()
-	if slices.Equal(seen, v.seen) {
-		return
-	}
-	value, err := v.read()
-	if err != nil {
-		if v.failed == nil || !slices.Equal(seen, v.failed) {
-			v.opts.Logger.Error().Err(err).Str("what", v.opts.Name).Strs("files", v.opts.Paths).
-				Msg("cannot read changed files: the previous content stays in force")
-		}
-		v.failed = seen
-		return
-	}
-	v.seen, v.failed = seen, nil
-	v.current.Store(&value)
-	v.opts.Logger.Info().Str("what", v.opts.Name).Strs("files", v.opts.Paths).Msg("files were read again")
+// Stale checks the files as Get does, and reports whether a file is missing or refused.
+func (v *Value[T]) Stale() bool {
+	v.Get()
+	return v.stale.Load()
 }
 
-// digest is the digest of a file's content, or zero if the file cannot be read. Sizes and times would not do: two contents of the same
-// size that were written in the same moment differ only in their digest.
+// refresh takes the content of changed files. It returns false if it cannot.
+func (v *Value[T]) refresh(now time.Time) bool {
+	contents, seen, err := v.look()
+	if err != nil {
+		v.fail(err)
+		v.outlive(now)
+		return false
+	}
+	v.missing = time.Time{}
+	if seen != v.inForce {
+		value, err := v.parse(contents)
+		if err != nil {
+			v.fail(err)
+			return false
+		}
+		v.inForce = seen
+		v.current.Store(&value)
+		v.opts.Logger.Info().Str("what", v.opts.Name).Strs("files", v.opts.Paths).Msg("files were read again")
+	}
+	v.failure = ""
+	return true
+}
+
+// fail logs an error once.
+func (v *Value[T]) fail(err error) {
+	if err.Error() != v.failure {
+		v.failure = err.Error()
+		v.opts.Logger.Error().Err(err).Str("what", v.opts.Name).Strs("files", v.opts.Paths).
+			Msg("cannot read changed files: the previous content stays in force")
+	}
+}
+
+// outlive ends the force of a content whose files have been missing for longer than the grace. Otherwise removing a file would revoke
+// nothing.
+func (v *Value[T]) outlive(now time.Time) {
+	if v.missing.IsZero() {
+		v.missing = now
+	}
+	if v.opts.Grace > 0 && now.Sub(v.missing) >= v.opts.Grace && v.inForce != (digest{}) {
+		v.inForce = digest{}
+		v.current.Store(new(T))
+		v.opts.Logger.Error().Str("what", v.opts.Name).Strs("files", v.opts.Paths).Stringer("for", v.opts.Grace).
+			Msg("files are missing for too long: their content is no longer in force")
+	}
+}
+
+// digest is the digest of the contents of files. Sizes and times would not do: two contents of the same size that were written in the
+// same moment differ only in their digest.
 type digest [sha256.Size]byte
 
-func (v *Value[T]) look() []digest {
-	seen := make([]digest, len(v.opts.Paths))
-	for i, path := range v.opts.Paths {
-		if content, err := os.ReadFile(path); err == nil { //nolint:gosec // the configuration names the files
-			seen[i] = sha256.Sum256(content)
+func (v *Value[T]) look() (contents [][]byte, seen digest, err error) {
+	hash := sha256.New()
+	for _, path := range v.opts.Paths {
+		content, err := os.ReadFile(path) //nolint:gosec // the configuration names the files
+		if err != nil {
+			return nil, seen, err
 		}
+		contents = append(contents, content)
+		part := sha256.Sum256(content)
+		hash.Write(part[:])
 	}
-	return seen
+	return contents, digest(hash.Sum(nil)), nil
 }

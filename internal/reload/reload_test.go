@@ -20,20 +20,16 @@ func TestValue(t *testing.T) {
 	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
 	now := time.Now()
 	var log bytes.Buffer
-	reads, away := 0, false
+	reads := 0
 	write("one")
 	v, err := reload.New(
-		reload.Options{Name: "words", Paths: []string{path}, Now: func() time.Time { return now }, Logger: zerolog.New(&log)},
-		func() (string, error) {
+		reload.Options{Name: "words", Paths: []string{path}, Grace: time.Hour, Now: func() time.Time { return now }, Logger: zerolog.New(&log)},
+		func(contents [][]byte) (string, error) {
 			reads++
-			if away {
-				return "", errors.New("no descriptor is left")
+			if string(contents[0]) == "bad" {
+				return "", errors.New("a bad word")
 			}
-			content, err := os.ReadFile(path)
-			if string(content) == "bad" {
-				err = errors.New("a bad word")
-			}
-			return string(content), err
+			return string(contents[0]), nil
 		},
 	)
 	require.NoError(t, err)
@@ -54,28 +50,41 @@ func TestValue(t *testing.T) {
 	}
 	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("a bad word")), "the error is logged once")
 
-	write("five!")
-	away = true
-	now = now.Add(reload.Every)
-	require.Equal(t, "three", v.Get())
-	away = false
-	now = now.Add(reload.Every)
-	require.Equal(t, "five!", v.Get(), "the files are read again after a failure, although they have not changed")
+	require.True(t, v.Stale())
 	write("three")
 	now = now.Add(reload.Every)
 	require.Equal(t, "three", v.Get())
+	require.False(t, v.Stale())
 
 	require.NoError(t, os.Remove(path))
 	now = now.Add(reload.Every)
 	require.Equal(t, "three", v.Get())
+	require.True(t, v.Stale())
+	now = now.Add(time.Hour - time.Nanosecond)
+	require.Equal(t, "three", v.Get())
+	write("three")
+	now = now.Add(reload.Every)
+	require.Equal(t, "three", v.Get())
+	require.NoError(t, os.Remove(path))
+	now = now.Add(reload.Every)
+	require.Equal(t, "three", v.Get(), "the grace begins when the file vanishes")
+	now = now.Add(time.Hour)
+	require.Empty(t, v.Get(), "a file that stays away is in force no longer")
+	require.Contains(t, log.String(), "missing for too long")
+	write("three")
+	now = now.Add(reload.Every)
+	require.Equal(t, "three", v.Get())
+
 	write("four")
-	now = now.Add(-time.Hour)
+	now = now.Add(-3 * time.Hour)
 	require.Equal(t, "four", v.Get(), "the files are checked although the clock was set back")
 }
 
 func TestNewFails(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("no")
-	_, err := reload.New(reload.Options{Now: time.Now}, func() (int, error) { return 0, failure })
+	_, err := reload.New(reload.Options{Now: time.Now}, func([][]byte) (int, error) { return 0, failure })
 	require.ErrorIs(t, err, failure)
+	_, err = reload.New(reload.Options{Now: time.Now, Paths: []string{"nowhere"}}, func([][]byte) (int, error) { return 0, nil })
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
