@@ -57,6 +57,7 @@ func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	s.appender = s.newAppender(&p)
 	s.run("settings", s.settings.Poll, s.settings.Report)
 	s.run("clocks", watch.Run)
+	s.run("files", a.watchFiles)
 	s.addTopics()
 	if a.has(FanoutWorker) || a.has(Rehydrator) {
 		s.retention()

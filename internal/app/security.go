@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -8,11 +9,13 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/auth"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/reload"
+	"github.com/fanmail/fanmail/internal/startstop"
 )
 
 // ErrOpen means that other hosts could reach a server without authentication.
@@ -130,6 +133,16 @@ func (a *App) serverTLS() (*tls.Config, error) {
 			return c, nil
 		},
 	}, nil
+}
+
+// watchFiles checks the files of tokens, keys and certificates every second. Without it the first request after a long pause would still be
+// answered by what was in force before.
+func (a *App) watchFiles(intake, _ context.Context) {
+	for startstop.Pause(intake, time.Second); intake.Err() == nil; startstop.Pause(intake, time.Second) {
+		for _, stale := range a.stale {
+			stale()
+		}
+	}
 }
 
 var protocols = []string{"h2", "http/1.1"}

@@ -172,8 +172,10 @@ func TestTokensAndKeysAreTakenBack(t *testing.T) {
 				return err
 			}
 			put := func(content string) error {
+				before := after(0)
 				require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-				return after(10 * time.Second)
+				require.Equal(t, before, after(5*time.Second), "the file may be half written")
+				return after(5 * time.Second)
 			}
 			require.NoError(t, after(0))
 			for _, mistake := range []string{"", "\n# nothing\n", "{}", "tokens:", `{"keys":null}`, test.full[:len(test.full)/2]} {

@@ -1,8 +1,8 @@
 // Package reload keeps values that were read from files, such as keys and certificates. It reads the files again when they have
 // changed, so an operator can replace them while a server runs.
 //
-// Get checks the files, so there is no watcher to stop. Get also notices replaced files, and mounted folders that are swapped as a
-// whole.
+// Get checks the files, so there is no watcher to stop. A process that is not busy has to call it all the same: a changed file takes
+// effect at the second check. Get also notices replaced files, and mounted folders that are swapped as a whole.
 package reload
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Every is the shortest time between two checks of the files.
-const Every = 5 * time.Second
+// Every is the shortest time between two checks of the files. A program that writes a file takes less.
+const Every = 4 * time.Second
 
 // Options configures a Value.
 type Options struct {
@@ -43,6 +43,7 @@ type Value[T any] struct {
 
 	mu      sync.Mutex
 	inForce digest    // of the content that current is from; zero after the grace
+	seen    digest    // of the content that the last check found; zero if a file could not be read
 	missing time.Time // when a file could first not be read; zero if all could be read
 	failure string    // the last logged error, until the files are in force
 }
@@ -63,8 +64,8 @@ func New[T any](opts Options, parse func(contents [][]byte) (T, error)) (*Value[
 	return v, nil
 }
 
-// Get returns the value. If the files have changed, Get reads them first. If that fails, Get logs the error and returns the previous
-// value. Get checks the files at most once per Every.
+// Get returns the value. Get checks the files at most once per Every. It takes a new content that two checks in sequence have found, because
+// the first check may find a file that is only partly written. If the content is refused, Get logs the error and returns the previous value.
 func (v *Value[T]) Get() T {
 	now := v.opts.Now()
 	elapsed := now.Sub(v.began) // setting the clock does not change it
@@ -88,12 +89,17 @@ func (v *Value[T]) Stale() bool {
 func (v *Value[T]) refresh(now time.Time) bool {
 	contents, seen, err := v.look()
 	if err != nil {
+		v.seen = digest{}
 		v.fail(err)
 		v.outlive(now)
 		return false
 	}
 	v.missing = time.Time{}
-	if seen != v.inForce {
+	before := v.seen
+	if v.seen = seen; seen != v.inForce {
+		if seen != before {
+			return !v.stale.Load() // not known yet
+		}
 		value, err := v.parse(contents)
 		if err != nil {
 			v.fail(err)
