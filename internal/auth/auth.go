@@ -65,7 +65,13 @@ func New(opts Options) (*Authenticator, error) {
 	if a.tokens, err = load(opts, "tokens", opts.TokensFile, parseTokens); err != nil {
 		return nil, err
 	}
-	a.keys, err = load(opts, "keys of tokens", opts.KeysFile, parseKeys)
+	a.keys, err = load(opts, "keys of tokens", opts.KeysFile, func(content []byte) ([]key, error) {
+		keys, ignored, err := parseKeys(content)
+		if err == nil {
+			opts.Logger.Info().Int("keys", len(keys)).Strs("ignored", ignored).Msg("keys of tokens were read")
+		}
+		return keys, err
+	})
 	return a, err
 }
 

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -365,8 +366,24 @@ func TestKeysOfOtherKindsArePassedOver(t *testing.T) {
 	require.NoError(t, err)
 	ours, err := json.Marshal(jose.JSONWebKey{Key: public, KeyID: "ours"})
 	require.NoError(t, err)
-	foreign := `{"kty":"new","x":[1]}, {"kty":"OKP","crv":"X25519","x":"AA"}, {"kty":"EC","crv":"secp256k1","x":"AA","y":"AA","kid":"theirs"}, {"kty":"RSA","use":"enc","n":"AQ","e":"AQAB"}`
-	a := newJWT(t, `{"keys":[`+foreign+`,`+string(ours)+`]}`)
+	foreign := `{"kty":"new","x":[1]}, {"kty":"OKP","crv":"X25519","x":"AA"}, {"kty":"EC","crv":"secp256k1","x":"AA","y":"AA","kid":"theirs"}, ` +
+		`{"kty":"RSA","use":"enc","n":"AQ","e":"AQAB"}, {"kty":"RSA","alg":"RSA-OAEP","n":"AQ","e":"AQAB"}, {"kty":"RSA","key_ops":["encrypt"],"n":"AQ","e":"AQAB"}, ` +
+		`{"kty":"EC","crv":"P-256","alg":"ECDH-ES","x":"AA","y":"AA"}, {"kty":"OKP","crv":"Ed25519","use":"later","x":"AA"}`
+	var log bytes.Buffer
+	a, err := auth.New(auth.Options{
+		KeysFile: write(t, "keys", `{"keys":[`+foreign+`,`+string(ours)+`]}`), Audience: "fanmail", Now: clock, Logger: zerolog.New(&log),
+	})
+	require.NoError(t, err)
+	var line struct {
+		Keys    int      `json:"keys"`
+		Ignored []string `json:"ignored"`
+	}
+	require.NoError(t, json.Unmarshal(log.Bytes(), &line))
+	require.Equal(t, 1, line.Keys)
+	require.Equal(t, []string{
+		`key 1: kty is "new"`, `key 2: crv is "X25519"`, `key 3: crv is "secp256k1"`, `key 4: use is "enc"`, `key 5: alg is "RSA-OAEP"`,
+		`key 6: key_ops are ["encrypt"]`, `key 7: alg is "ECDH-ES"`, `key 8: use is "later"`,
+	}, line.Ignored)
 	_, err = a.Authenticate(sign(t, jose.EdDSA, private, "ours", valid(nil)))
 	require.NoError(t, err)
 	_, err = a.Authenticate(sign(t, jose.EdDSA, private, "theirs", valid(nil)))
@@ -383,6 +400,8 @@ func TestKeysFilesThatAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	privateJWK, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private}}})
 	require.NoError(t, err)
+	publicJWK, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private.Public()}}})
+	require.NoError(t, err)
 	for name, test := range map[string]struct{ content, want string }{
 		"nothing":       {"", "there are no keys in it that verify signatures"},
 		"no PEM":        {"secret", "there are no keys in it that verify signatures"},
@@ -391,6 +410,7 @@ func TestKeysFilesThatAreRefused(t *testing.T) {
 		"a private key": {string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), "who checks tokens must not be able to make them"},
 		"a private JWK": {string(privateJWK), "it has to be the public key of a signature"},
 		"a secret":      {`{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}`, "it has to be the public key of a signature"},
+		"an odd pair":   {strings.Replace(string(publicJWK), `"kty"`, `"alg":"RS256","kty"`, 1), "with an algorithm to match"},
 		"no kind":       {`{"keys":[{"n":"AQ","e":"AQAB"}]}`, "key 1: "},
 		"no object":     {`{"keys":[7]}`, "key 1: "},
 		"half a key":    {pemOf(t, private.Public()) + pemOf(t, private.Public())[:60], "1 of 2 keys are whole"},

@@ -37,73 +37,81 @@ func (k key) fits(h jose.Header) bool {
 	return slices.Contains(k.algorithms, jose.SignatureAlgorithm(h.Algorithm)) && (k.id == "" || h.KeyID == "" || k.id == h.KeyID)
 }
 
-// parseKeys reads the content of a file of public keys: a JSON Web Key Set, or PEM. Only a set can say that there are none.
-func parseKeys(content []byte) (keys []key, err error) {
+// parseKeys reads the content of a file of public keys: a JSON Web Key Set, or PEM. Only a set can say that there are none. ignored says
+// which keys of a set are for something else.
+func parseKeys(content []byte) (keys []key, ignored []string, err error) {
 	if bytes.HasPrefix(bytes.TrimSpace(content), []byte("{")) {
-		keys, err = parseJWKS(content)
+		keys, ignored, err = parseJWKS(content)
 	} else if keys, err = parsePEM(content); err == nil && len(keys) == 0 {
 		err = errors.New("there are no keys in it that verify signatures: it has to be a JSON Web Key Set, or public keys as PEM")
 	}
 	if len(keys) > maxKeys {
 		err = fmt.Errorf("there are %d keys in it: leave at most %d", len(keys), maxKeys)
 	}
-	return keys, err
+	return keys, ignored, err
 }
 
-func parseJWKS(content []byte) ([]key, error) {
+func parseJWKS(content []byte) (keys []key, ignored []string, err error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(content, &set); err != nil {
-		return nil, fmt.Errorf("it is not a JSON Web Key Set: %w", err)
+		return nil, nil, fmt.Errorf("it is not a JSON Web Key Set: %w", err)
 	}
 	if set.Keys == nil {
-		return nil, errors.New(`it has no list of keys: {"keys":[]} lets nobody in`)
+		return nil, nil, errors.New(`it has no list of keys: {"keys":[]} lets nobody in`)
 	}
-	var keys []key
 	for i, raw := range set.Keys {
-		if ok, err := understood(raw); err != nil {
-			return nil, fmt.Errorf("key %d: %w", i+1, err)
-		} else if !ok {
+		var j jose.JSONWebKey
+		other, err := foreign(raw)
+		if err == nil && other != "" {
+			ignored = append(ignored, fmt.Sprintf("key %d: %s", i+1, other))
 			continue
 		}
-		var j jose.JSONWebKey
-		if err := j.UnmarshalJSON(raw); err != nil {
-			return nil, fmt.Errorf("key %d: %w", i+1, err)
+		if err == nil {
+			err = j.UnmarshalJSON(raw)
 		}
-		k, err := newKey(j.KeyID, j.Key, j.Algorithm)
+		var k key
+		if err == nil {
+			k, err = newKey(j.KeyID, j.Key, j.Algorithm)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("key %d: %w", i+1, err)
+			return nil, nil, fmt.Errorf("key %d: %w", i+1, err)
 		}
 		keys = append(keys, k)
 	}
-	return keys, nil
+	return keys, ignored, nil
 }
 
-// understood reports whether a key is of a kind that Fanmail verifies signatures with. The same set may hold keys for other purposes,
-// and of kinds that came later, which are to be passed over (RFC 7517, 5). Shared secrets are not: who has put one there has taken
-// this file for a secret one.
-func understood(raw json.RawMessage) (bool, error) {
-	var kind struct {
-		Type  string `json:"kty"`
-		Curve string `json:"crv"`
-		Use   string `json:"use"`
+// foreign returns what tells that a key is not one that Fanmail verifies signatures with, or "". The same set may hold keys for other
+// purposes, and of kinds that came later, which are to be passed over (RFC 7517, 5). Shared secrets are not: who has put one there has
+// taken this file for a secret one.
+func foreign(raw json.RawMessage) (string, error) {
+	var k struct {
+		Type       string   `json:"kty"`
+		Curve      string   `json:"crv"`
+		Use        string   `json:"use"`
+		Operations []string `json:"key_ops"`
+		Algorithm  string   `json:"alg"`
 	}
-	if err := json.Unmarshal(raw, &kind); err != nil {
-		return false, err
+	if err := json.Unmarshal(raw, &k); err != nil {
+		return "", err
 	}
-	switch kind.Type {
-	case "", "oct":
-		return true, nil // and refused
-	case "RSA":
-		return kind.Use != "enc", nil
-	case "EC":
-		return kind.Use != "enc" && slices.Contains([]string{"P-256", "P-384", "P-521"}, kind.Curve), nil
-	case "OKP":
-		return kind.Use != "enc" && kind.Curve == "Ed25519", nil
-	default:
-		return false, nil
+	curves := map[string][]string{"RSA": {""}, "EC": {"P-256", "P-384", "P-521"}, "OKP": {"Ed25519"}}[k.Type]
+	switch {
+	case k.Type == "" || k.Type == "oct": // it will be refused
+	case curves == nil:
+		return fmt.Sprintf("kty is %q", k.Type), nil
+	case !slices.Contains(curves, k.Curve):
+		return fmt.Sprintf("crv is %q", k.Curve), nil
+	case k.Use != "" && k.Use != "sig":
+		return fmt.Sprintf("use is %q", k.Use), nil
+	case k.Operations != nil && !slices.Contains(k.Operations, "verify"):
+		return fmt.Sprintf("key_ops are %q", k.Operations), nil
+	case k.Algorithm != "" && !slices.Contains(algorithms, jose.SignatureAlgorithm(k.Algorithm)):
+		return fmt.Sprintf("alg is %q", k.Algorithm), nil
 	}
+	return "", nil
 }
 
 func parsePEM(content []byte) ([]key, error) {
