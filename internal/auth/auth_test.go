@@ -254,6 +254,12 @@ func TestJWT(t *testing.T) {
 		"another audience":  {map[string]any{"aud": "other"}, "it is for another audience"},
 		"no audience":       {map[string]any{"aud": nil}, "it is for another audience"},
 		"another issuer":    {map[string]any{"iss": "other"}, "it is of another issuer"},
+		"scopes as a list":  {map[string]any{"scope": []string{"read"}}, "its scope is not a string with scopes separated by spaces"},
+		"one sender":        {map[string]any{"senders": "ann"}, "its senders is not an array of strings"},
+		"a numeric subject": {map[string]any{"sub": 7}, "its sub is not a string"},
+		"mixed audiences":   {map[string]any{"aud": []any{"fanmail", 7}}, "its aud is not a string or an array of strings"},
+		"a written date":    {map[string]any{"exp": "tomorrow"}, "its exp is not a number"},
+		"another case":      {map[string]any{"Scope": "admin", "SCOPE": 7}, ""},
 		"senders of no use": {map[string]any{"senders": []string{"a/b"}}, "its senders are not user ids"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,6 +275,37 @@ func TestJWT(t *testing.T) {
 			require.False(t, p.Reads("ben"))
 			require.False(t, p.Has(auth.Admin, auth.Publish, auth.Metrics))
 		})
+	}
+}
+
+// Other tokens of the same issuer, such as those that confirm a login to a web page, are no access tokens.
+func TestTypesOfJWTs(t *testing.T) {
+	t.Parallel()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	a := newJWT(t, pemOf(t, public))
+	token := func(payload string, typ any) string {
+		header, err := json.Marshal(map[string]any{"alg": "EdDSA", "typ": typ})
+		require.NoError(t, err)
+		if typ == "" {
+			header = []byte(`{"alg":"EdDSA"}`)
+		}
+		signed := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString([]byte(payload))
+		return signed + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(private, []byte(signed)))
+	}
+	payload, err := json.Marshal(valid(nil))
+	require.NoError(t, err)
+	for _, good := range []any{"", nil, "JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt"} {
+		_, err := a.Authenticate(token(string(payload), good))
+		require.NoError(t, err, good)
+	}
+	for _, bad := range []any{"logout+jwt", "secevent+jwt", "dpop+jwt", "JOSE", "application/json", 7, []string{"JWT"}} {
+		_, err := a.Authenticate(token(string(payload), bad))
+		require.EqualError(t, err, "the token is not valid: its typ is neither JWT nor at+jwt", bad)
+	}
+	for _, odd := range []string{`["a"]`, strings.Replace(string(payload), "{", `{"scope":"admin",`, 1)} {
+		_, err := a.Authenticate(token(odd, "JWT"))
+		require.EqualError(t, err, "the token is not valid: its claims are not a JSON object with each name at most once")
 	}
 }
 

@@ -1,11 +1,14 @@
 package auth
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	josejson "github.com/go-jose/go-jose/v4/json"
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -27,10 +30,37 @@ var algorithms = []jose.SignatureAlgorithm{
 type claims struct {
 	jwt.Claims
 
-	Scope      string   `json:"scope"`
-	Senders    []string `json:"senders"`
-	Identities list     `json:"identities"`
-	Topics     list     `json:"topics"`
+	Scope              string
+	Senders            []string
+	Identities, Topics list
+}
+
+// decode reads claims. An error names the claim that is of another type.
+func (c *claims) decode(payload []byte) error {
+	var texts map[string]json.RawMessage
+	if josejson.Unmarshal(payload, &texts) != nil { // it refuses a name that is there twice
+		return &InvalidError{Reason: "its claims are not a JSON object with each name at most once"}
+	}
+	for _, claim := range []struct {
+		name, want string
+		to         any
+	}{
+		{"iss", "a string", &c.Issuer},
+		{"sub", "a string", &c.Subject},
+		{"aud", "a string or an array of strings", &c.Audience},
+		{"exp", "a number", &c.Expiry},
+		{"nbf", "a number", &c.NotBefore},
+		{"iat", "a number", &c.IssuedAt},
+		{"scope", "a string with scopes separated by spaces", &c.Scope},
+		{"senders", "an array of strings", &c.Senders},
+		{"identities", "an array", &c.Identities},
+		{"topics", "an array", &c.Topics},
+	} {
+		if text, found := texts[claim.name]; found && json.Unmarshal(text, claim.to) != nil {
+			return &InvalidError{Reason: "its " + claim.name + " is not " + claim.want}
+		}
+	}
+	return nil
 }
 
 // verifier verifies JWTs.
@@ -48,13 +78,21 @@ func (v verifier) verify(text string, keys []key) (*Principal, error) {
 	if err != nil || len(parsed.Headers) != 1 {
 		return nil, ErrUnknown
 	}
-	var c claims
+	var payload json.RawMessage
 	signed := slices.ContainsFunc(keys, func(k key) bool {
-		c = claims{}
-		return k.fits(parsed.Headers[0]) && parsed.Claims(k.public, &c) == nil
+		return k.fits(parsed.Headers[0]) && parsed.Claims(k.public, &payload) == nil
 	})
 	if !signed {
 		return nil, ErrUnknown
+	}
+	// The same key may sign tokens for other purposes (RFC 8725, 3.11).
+	if kind := parsed.Headers[0].ExtraHeaders[jose.HeaderType]; kind != nil &&
+		!slices.Contains([]string{"jwt", "at+jwt"}, strings.TrimPrefix(strings.ToLower(fmt.Sprint(kind)), "application/")) {
+		return nil, &InvalidError{Reason: "its typ is neither JWT nor at+jwt"}
+	}
+	var c claims
+	if err := c.decode(payload); err != nil {
+		return nil, err
 	}
 	return v.principal(c)
 }

@@ -113,12 +113,13 @@ func (s *server) authenticate(w *response, r *http.Request) (*auth.Principal, er
 
 // unauthorized returns the problem for a refused token, with the reason if the client may know it. The log never contains the token.
 func (s *server) unauthorized(w *response, r *http.Request, err error) error {
-	detail := "the token is unknown: check it, and whether it was revoked"
+	detail, description := "the token is unknown: check it, and whether it was revoked", ""
 	if invalid, ok := errors.AsType[*auth.InvalidError](err); ok {
 		detail = invalid.Error() + ": get another one"
+		description = `, error_description="` + invalid.Reason + `"` // no reason has a quote or quotes the token
 	}
 	s.refusals.Warn().Err(err).Str("request", w.request).Str("address", r.RemoteAddr).Str("pattern", r.Pattern).Msg("a token was refused")
-	w.Header().Set("WWW-Authenticate", challenge+`, error="invalid_token"`)
+	w.Header().Set("WWW-Authenticate", challenge+`, error="invalid_token"`+description)
 	return refuse(client.ProblemUnauthorized, "Authorization", "%s", detail)
 }
 

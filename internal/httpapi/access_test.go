@@ -183,6 +183,20 @@ func TestEveryEndpointIsGuarded(t *testing.T) {
 	require.NotContains(t, w.log.String(), "secret", "no token is ever logged")
 }
 
+// Who was refused reads why, and so does the operator.
+func TestReasonsOfRefusals(t *testing.T) {
+	t.Parallel()
+	w := guarded(t, settings{})
+	for name, want := range map[string]string{
+		"past":   `Bearer realm="fanmail", error="invalid_token", error_description="it has expired"`,
+		"nobody": `Bearer realm="fanmail", error="invalid_token"`,
+	} {
+		answer := w.ask(t, http.MethodGet, "/v1/topics", "", as(name)...)
+		require.Equal(t, want, answer.Header().Get("WWW-Authenticate"))
+	}
+	require.Contains(t, w.log.String(), "it has expired")
+}
+
 func TestEachLineOfABatchIsForSomebody(t *testing.T) {
 	t.Parallel()
 	w := guarded(t, settings{})
