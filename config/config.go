@@ -44,6 +44,7 @@ type Config struct {
 	HTTP        HTTP        `key:"http"`
 	Auth        Auth        `key:"auth"`
 	TLS         TLS         `key:"tls"`
+	Backup      Backup      `key:"backup"`
 	Rate        Rate        `key:"rate"`
 	Log         Log         `key:"log"`
 }
@@ -201,6 +202,11 @@ type TLS struct {
 	CertFile     string `key:"cert_file"`
 	KeyFile      string `key:"key_file"`
 	ClientCAFile string `key:"client_ca_file"`
+}
+
+// Backup configures backups of the embedded store.
+type Backup struct {
+	Dir string `key:"dir"`
 }
 
 // Rate bounds how much is accepted in a second.

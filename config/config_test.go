@@ -143,6 +143,7 @@ func TestValidate(t *testing.T) {
 		"small login stream":    {func(c *config.Config) { c.NATS.MaxLogin = config.KiB }, "nats.max_login is 1KiB: it must be from 1MiB to 1024GiB"},
 		"small stream":          {func(c *config.Config) { c.NATS.MaxDLQ = config.KiB }, "nats.max_dlq is 1KiB: it must be from 1MiB to 1024GiB"},
 		"a short grace":         {func(c *config.Config) { c.Auth.Grace = time.Second }, "auth.grace is 1s: it must be from 1m to 720h"},
+		"relative backups":      {func(c *config.Config) { c.Backup.Dir = "backups" }, `backup.dir is "backups": it must be an absolute path`},
 		"keys without audience": {func(c *config.Config) { c.Auth.JWTKeysFile = "k" }, "auth.jwt_audience is empty: with auth.jwt_keys_file it must name what tokens are for, such as fanmail"},
 		"audience without keys": {func(c *config.Config) { c.Auth.JWTAudience = "k" }, "auth.jwt_keys_file is empty: auth.jwt_audience and auth.jwt_issuer mean nothing without it"},
 		"key without cert":      {func(c *config.Config) { c.TLS.KeyFile = "k" }, "tls.key_file is set without tls.cert_file: set both, or neither"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -100,6 +101,7 @@ func (c Config) security(v *validator) {
 	v.require("auth.jwt_keys_file", c.Auth.JWTKeysFile != "" || c.Auth.JWTAudience+c.Auth.JWTIssuer == "",
 		"is empty: auth.jwt_audience and auth.jwt_issuer mean nothing without it")
 	within(v, "auth.grace", c.Auth.Grace, time.Minute, 30*day)
+	v.require("backup.dir", c.Backup.Dir == "" || filepath.IsAbs(c.Backup.Dir), "is %q: it must be an absolute path", c.Backup.Dir)
 	v.together("tls.key_file", c.TLS.KeyFile, "tls.cert_file", c.TLS.CertFile)
 	v.require("tls.client_ca_file", c.TLS.ClientCAFile == "" || c.TLS.CertFile != "",
 		"is set without tls.cert_file: clients show certificates to a server that has one")

@@ -170,6 +170,7 @@ func TestTimers(t *testing.T) {
 	server, backup := settings(t, "fanmail.service"), settings(t, "fanmail-backup.service")
 	require.Equal(t, server["User"], backup["User"])
 	require.Contains(t, strings.Fields(server["StateDirectory"][0]), backup["StateDirectory"][0])
+	require.Contains(t, server["Environment"], "FANMAIL_BACKUP_DIR=/var/lib/"+backup["StateDirectory"][0])
 	for _, command := range []string{backup["ExecStart"][0], backup["ExecStartPost"][0]} {
 		require.Contains(t, command, "/var/lib/"+backup["StateDirectory"][0]+"/")
 	}

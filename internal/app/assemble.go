@@ -214,7 +214,7 @@ func (s *assembly) inboxes() {
 	)
 	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{Now: s.opts.Now})
 	if store := s.world.store.Backup; store != nil {
-		s.services.Backup = backup.New(s.world.bus, store, s.config.Data, s.opts.Now)
+		s.services.Backup = backup.New(s.world.bus, store, s.config.Data, s.config.Backup.Dir, s.opts.Now)
 	}
 	s.run("rehydrator", rehydrator.Run)
 	s.run("logins", func(intake, work context.Context) { rehydrator.RunLogins(intake, work, p.Bus) })

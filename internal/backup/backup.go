@@ -23,6 +23,8 @@ import (
 var (
 	// ErrRunning means that another backup is under way.
 	ErrRunning = errors.New("another backup is under way: wait until it has ended")
+	// ErrNowhere means that no folder is configured for backups.
+	ErrNowhere = errors.New("backup.dir is not set on the server: backups are written only below it")
 	// ErrNoBackup means that a folder holds no complete backup.
 	ErrNoBackup = errors.New("is not a complete backup")
 	// ErrNotEmpty means that there are files where a backup is to be restored.
@@ -61,20 +63,25 @@ type Service struct {
 	bus   Bus
 	store Store
 	data  string // the data folder of the process
+	below string // the folder that backups are written below, or empty
 	now   func() time.Time
 
 	running sync.Mutex
 }
 
-// New returns a service that saves a bus and a store whose data are in a folder.
-func New(bus Bus, store Store, data string, now func() time.Time) *Service {
-	return &Service{bus: bus, store: store, data: data, now: now}
+// New returns a service that saves a bus and a store whose data are in a folder. It writes backups only below another folder; if that is
+// empty, it makes none.
+func New(bus Bus, store Store, data, below string, now func() time.Time) *Service {
+	return &Service{bus: bus, store: store, data: data, below: below, now: now}
 }
 
 // Save makes a backup in a folder, which is created or must be empty, and returns how long the slowest write took meanwhile. Everything
 // that was answered before the call is in the backup. The error is a *message.InvalidError if no backup can be in the folder, or wraps
-// ErrRunning. After every error the folder is empty again.
+// ErrRunning or ErrNowhere. After every error the folder is empty again.
 func (s *Service) Save(ctx context.Context, dir string) (longestPause time.Duration, err error) {
+	if s.below == "" {
+		return 0, ErrNowhere
+	}
 	if !s.running.TryLock() {
 		return 0, ErrRunning
 	}
@@ -111,6 +118,9 @@ func (s *Service) claim(dir string) (string, error) {
 		return invalid("is not an absolute path of a folder on the server")
 	}
 	dir = filepath.Clean(dir)
+	if below := filepath.Clean(s.below); dir == below || !within(dir, below) {
+		return invalid("is not below backup.dir, which is " + below)
+	}
 	data, err := filepath.Abs(s.data)
 	if err != nil {
 		return "", err

@@ -42,7 +42,7 @@ func (f folders) Checkpoint(_ context.Context, dir string) (time.Duration, error
 var at = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 func service(f folders, data string) *backup.Service {
-	return backup.New(f, f, data, func() time.Time { return at })
+	return backup.New(f, f, data, "/", func() time.Time { return at })
 }
 
 func listed(t *testing.T, dir string) (names []string) {
@@ -98,6 +98,7 @@ func TestSaveRefuses(t *testing.T) {
 	file := filepath.Join(full, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for name, test := range map[string]struct{ dir, reason string }{
+		"backup.dir":           {"/x/..", "is not below backup.dir, which is /"},
 		"no path":              {"", "is not an absolute path"},
 		"relative":             {"backup", "is not an absolute path"},
 		"the data folder":      {data, "is in the data folder"},
@@ -119,6 +120,22 @@ func TestSaveRefuses(t *testing.T) {
 			require.Equal(t, []string{"file"}, listed(t, full))
 		})
 	}
+}
+
+// A backup is written below one folder and nowhere else.
+func TestSaveBelow(t *testing.T) {
+	t.Parallel()
+	below, elsewhere := t.TempDir(), t.TempDir()
+	save := func(below, dir string) error {
+		_, err := backup.New(folders{}, folders{}, t.TempDir(), below, func() time.Time { return at }).Save(t.Context(), dir)
+		return err
+	}
+	for _, dir := range []string{below, below + "x", elsewhere, filepath.Join(below, "a") + "/../../" + filepath.Base(elsewhere) + "/a", "/"} {
+		require.ErrorContains(t, save(below, dir), "is not below backup.dir, which is "+below, dir)
+	}
+	require.Empty(t, append(listed(t, elsewhere), listed(t, below)...))
+	require.ErrorIs(t, save("", elsewhere), backup.ErrNowhere)
+	require.NoError(t, save(below+"/", filepath.Join(below, "a", "b")))
 }
 
 // A backup that fails leaves an empty folder, in which the next one can be made.

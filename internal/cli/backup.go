@@ -18,9 +18,9 @@ func newBackup(p program.Process) *cobra.Command {
 		Use:   "backup DIR",
 		Short: "Save the embedded store of a running server",
 		Long: "Save the embedded store of a running 'fanmail serve', with logins and dead letters, to a folder on the host of the\n" +
-			"server. The folder must be empty, or not exist. The server goes on meanwhile; only dead letters wait. Everything\n" +
-			"that was answered before is in the backup. On the disk of the store it shares unchanged files with it: copy it to\n" +
-			"another disk. 'fanmail restore' restores it.",
+			"server, below its backup.dir. The folder must be empty, or not exist. The server goes on meanwhile; only dead letters\n" +
+			"wait. Everything that was answered before is in the backup. On the disk of the store it shares unchanged files with\n" +
+			"it: copy it to another disk. 'fanmail restore' restores it.",
 		Example: "  fanmail backup /var/lib/fanmail-backups/monday",
 		Args:    program.Exactly("DIR"),
 	}

@@ -18,7 +18,8 @@ import (
 // before is there, and the audit finds every inbox right.
 func TestBackup(t *testing.T) {
 	t.Parallel()
-	server := []string{"--server", serve(t)}
+	backups := t.TempDir()
+	server := []string{"--server", serveAs(t, nil, func(c *config.Config) { c.Backup.Dir = backups })}
 	ask := func(args ...string) string { return fanmail(t, append(args, server...)...) }
 	fail := func(args ...string) result { return run{args: append(args, server...)}.do(t.Context(), t) }
 	ask("import", "follows", file(t, "follows", "ben\tann\ncleo\tann\n"))
@@ -28,15 +29,16 @@ func TestBackup(t *testing.T) {
 	for range before {
 		ask("publish", "--from", "ann", "--followers", "--body", "good morning")
 	}
-	dir, data := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data")
+	dir, data := filepath.Join(backups, "backup"), filepath.Join(t.TempDir(), "data")
 	require.Regexp(t, `^the backup in \S+ is complete; the slowest write meanwhile took \S+s\n$`, ask("backup", dir))
 	ask("publish", "--from", "ann", "--followers", "--body", "too late", "--wait")
-	made := fromJSON[client.Backup](t, ask("backup", filepath.Join(t.TempDir(), "second"), "--json"))
+	made := fromJSON[client.Backup](t, ask("backup", filepath.Join(backups, "second"), "--json"))
 	pause, err := time.ParseDuration(made.LongestPause)
 	require.NoError(t, err)
 	require.Positive(t, pause)
 
 	require.Contains(t, fail("backup", dir).stderr, "is not empty on the server")
+	require.Contains(t, fail("backup", t.TempDir()).stderr, "is not below backup.dir, which is "+backups)
 	require.Equal(t, program.ExitUsage, fail("backup", "backup").code)
 	require.Equal(t, program.ExitUsage, fail("backup").code)
 

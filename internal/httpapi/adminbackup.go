@@ -23,7 +23,7 @@ func (s *server) backup(w *response, r *http.Request) error {
 	_ = control.SetWriteDeadline(time.Time{})
 	longestPause, err := s.Backup.Save(r.Context(), body.Dir)
 	switch {
-	case errors.Is(err, backup.ErrRunning):
+	case errors.Is(err, backup.ErrRunning), errors.Is(err, backup.ErrNowhere):
 		return refuse(client.ProblemConflict, "", "%s", err)
 	case err != nil:
 		return err

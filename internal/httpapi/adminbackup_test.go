@@ -51,7 +51,10 @@ func TestBackup(t *testing.T) {
 
 	var meanwhile client.Problem
 	f := folder{meanwhile: func() { meanwhile = problem(http.StatusConflict, dir+"-2") }}
-	services.Backup = backup.New(f, f, t.TempDir(), w.clock)
+	services.Backup = backup.New(f, f, t.TempDir(), "", w.clock)
+	w.handler = httpapi.New(services, w.options)
+	require.Contains(t, problem(http.StatusConflict, dir).Detail, "backup.dir is not set")
+	services.Backup = backup.New(f, f, t.TempDir(), filepath.Dir(dir), w.clock)
 	w.handler = httpapi.New(services, w.options)
 	require.Equal(t, "dir", problem(http.StatusUnprocessableEntity, "backup").Field)
 	require.JSONEq(t, `{"longest_pause":"1.5ms"}`, post(http.StatusOK, dir))

@@ -268,7 +268,7 @@ func everything(t *testing.T, w *world) *world {
 	}, audit.Options{Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock})
 	services.DeadLetters = deadletter.New(deadletter.Parts{Bus: bus, Progress: w.db.Progress()}, deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
 	_, services.Settings = recordedIn(t, w.db.Settings(), w)
-	services.Backup = backup.New(bus, folder{}, t.TempDir(), w.clock)
+	services.Backup = backup.New(bus, folder{}, t.TempDir(), "/", w.clock)
 	services.Retention = walker(w)
 	w.handler = httpapi.New(services, w.options)
 	return w

@@ -9,7 +9,7 @@ import (
 
 // BackupRequest says where a backup is made.
 type BackupRequest struct {
-	// Dir is the absolute path of a folder on the server. It is created, or must be empty.
+	// Dir is the absolute path of a folder on the server, below its backup.dir. It is created, or must be empty.
 	Dir string `json:"dir"`
 }
 

@@ -97,7 +97,7 @@ func newSession(ctx context.Context, t *testing.T, blocks []block) *session {
 		s.ports["8080"] = testenv.FreePort(t)
 		return s
 	}
-	site := testenv.NewSite(t, nil)
+	site := testenv.NewSite(t, map[string]string{"backup.dir": filepath.Join(s.dir, "var/lib/fanmail-backups")})
 	s.server = site.Start(ctx, t, program("fanmail"))
 	_, port, err := net.SplitHostPort(site.Addr)
 	require.NoError(t, err)
