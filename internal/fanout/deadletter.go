@@ -40,7 +40,7 @@ var permanent = []struct {
 }{
 	{event.ErrNewer, event.ReasonNewer},
 	{event.ErrMalformed, event.ReasonMalformed},
-	{message.ErrNotFound, "message_not_found"},
+	{message.ErrNotFound, event.ReasonMissing},
 	{message.ErrCorrupt, "corrupt"},
 	{bucket.ErrTooLarge, "too_large"},
 	{errAttempts, "attempts"},

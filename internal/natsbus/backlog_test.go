@@ -48,6 +48,7 @@ func TestMetricsWithoutTheServer(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return count() == 1 }, patience, 10*time.Millisecond)
 	require.NoError(t, b.DeadLetter(patient(t), event.DeadLetter{Version: event.Version, Reason: "malformed", Subject: "fanmail.v1.login"}))
+	require.NoError(t, b.DeadLetter(patient(t), event.DeadLetter{Version: event.Version, Reason: event.ReasonMissing, Subject: "fanmail.v1.published"}))
 	b.Close()
 	require.NoError(t, testutil.GatherAndCompare(measured, strings.NewReader(`
 # HELP fanmail_bus_connected 1 while there is a connection to the bus, otherwise 0.
@@ -59,8 +60,11 @@ fanmail_dead_letters_total{work="bulk"} 0
 fanmail_dead_letters_total{work="damaged"} 0
 fanmail_dead_letters_total{work="login"} 1
 fanmail_dead_letters_total{work="medium"} 0
-fanmail_dead_letters_total{work="published"} 0
+fanmail_dead_letters_total{work="published"} 1
 fanmail_dead_letters_total{work="unknown"} 0
-`), "fanmail_bus_connected", "fanmail_dead_letters_total"))
+# HELP fanmail_missing_messages_total Dead letters whose message the store has lost.
+# TYPE fanmail_missing_messages_total counter
+fanmail_missing_messages_total 1
+`), "fanmail_bus_connected", "fanmail_dead_letters_total", "fanmail_missing_messages_total"))
 	require.Zero(t, count())
 }

@@ -69,6 +69,9 @@ func (b *Bus) DeadLetter(ctx context.Context, d event.DeadLetter) error {
 	err = b.changeLetters(ctx, func() error { return b.emit(ctx, []*nats.Msg{msg}) })
 	if err == nil {
 		b.metrics.deadLetters[subject].Inc()
+		if d.Reason == event.ReasonMissing {
+			b.metrics.missing.Inc()
+		}
 	}
 	return classify(ctx, "emit dead letter", err)
 }

@@ -35,6 +35,7 @@ type metrics struct {
 	disconnects prometheus.Counter
 	given       *prometheus.CounterVec        // dead letters
 	deadLetters map[string]prometheus.Counter // by the subject of the dead letter
+	missing     prometheus.Counter
 }
 
 // newMetrics returns the metrics of a Bus. It does not register them, because Connect may fail and be repeated: register does.
@@ -45,6 +46,9 @@ func newMetrics() metrics {
 	m := metrics{
 		disconnects: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_bus_disconnects_total", Help: "How often the connection to the bus was lost.",
+		}),
+		missing: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_missing_messages_total", Help: "Dead letters whose message the store has lost.",
 		}),
 		given:       deadLetters,
 		deadLetters: make(map[string]prometheus.Counter),
@@ -62,7 +66,7 @@ func newMetrics() metrics {
 // register registers the metrics of a Bus that is connected.
 func (b *Bus) register(registerer prometheus.Registerer) {
 	if registerer != nil {
-		registerer.MustRegister(b.metrics.disconnects, b.metrics.given, meter.Live(b.collect))
+		registerer.MustRegister(b.metrics.disconnects, b.metrics.given, b.metrics.missing, meter.Live(b.collect))
 	}
 }
 

@@ -99,5 +99,9 @@ func recordFormat(engine *pebble.DB, opts Options) error {
 	if err := engine.Set(formatKey, encodeValue(format), pebble.Sync); err != nil {
 		return fmt.Errorf("write the format: %w", err)
 	}
+	// Pebble begins the first log in its oldest format, in which a replay ends silently at damage. A flush begins the next log.
+	if err := engine.Flush(); err != nil {
+		return fmt.Errorf("begin the next log: %w", err)
+	}
 	return nil
 }

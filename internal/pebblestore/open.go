@@ -168,6 +168,9 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 		}
 	}()
 	if err := checkFolder(dir, opts, lock); err != nil {
+		if pebble.IsCorruptionError(err) {
+			err = fmt.Errorf("a file is damaged: check the disk, and restore a backup (fanmail restore): %w", err)
+		}
 		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
 	}
 	stalls := newStalls(opts.Logger)

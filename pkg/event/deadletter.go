@@ -15,6 +15,8 @@ const (
 	ReasonMalformed = "malformed"
 	// ReasonNewer is the reason for an event that only a newer release can decode. Redrive the dead letter after an upgrade.
 	ReasonNewer = "newer_version"
+	// ReasonMissing is the reason for an event whose message the store has lost.
+	ReasonMissing = "message_not_found"
 	// ReasonPanic is the reason for an event on which the consumer's code panicked at each attempt.
 	ReasonPanic = "panic"
 )
