@@ -40,6 +40,9 @@ func checkFolder(dir string, opts Options, lock *pebble.Lock) error {
 	if err != nil || !found.Exists {
 		return err
 	}
+	if err := checkManifest(found.ManifestFilename, opts.FS); err != nil {
+		return err
+	}
 	engine, err := pebble.Open(dir, &pebble.Options{FS: opts.FS, Lock: lock, ReadOnly: true, Logger: engineLogger{log: opts.Logger}})
 	if err != nil {
 		return err
