@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/fanmail/fanmail/internal/panics"
 )
 
 // call is a call of the store that has begun. It is measured as the operation op.
@@ -53,41 +55,39 @@ func (db *DB) leave() { db.calls.RUnlock() }
 func (db *DB) commit(batch *pebble.Batch, locks *heldLocks) error {
 	if batch.Empty() {
 		locks.unlock()
-		return errors.Join(batch.Close(), db.sync())
+		db.sync()
+		return batch.Close()
 	}
-	err := db.engine.ApplyNoSyncWait(batch, pebble.Sync)
+	db.write(func() error { return db.engine.ApplyNoSyncWait(batch, pebble.Sync) })
 	locks.unlock()
-	if err == nil {
-		err = batch.SyncWait()
-	}
-	return closeBatch(batch, err)
+	db.write(batch.SyncWait)
+	return batch.Close()
 }
 
 // apply applies a batch without waiting for a sync.
 func (db *DB) apply(batch *pebble.Batch) error {
-	if batch.Empty() {
-		return batch.Close()
+	if !batch.Empty() {
+		db.write(func() error { return db.engine.Apply(batch, pebble.NoSync) })
 	}
-	return closeBatch(batch, db.engine.Apply(batch, pebble.NoSync))
+	return batch.Close()
 }
 
-// closeBatch releases a batch. It leaves a failed batch alone, because Pebble may still use it.
-func closeBatch(batch *pebble.Batch, err error) error {
-	if err == nil {
-		err = batch.Close()
-	}
-	if err != nil {
-		return fmt.Errorf("write to the store: %w", err)
-	}
-	return nil
+// set sets one key.
+func (db *DB) set(key, value []byte, sync *pebble.WriteOptions) {
+	db.write(func() error { return db.engine.Set(key, value, sync) })
 }
 
 // sync waits until all writes that were applied before are synced.
-func (db *DB) sync() error {
-	if err := db.engine.LogData(nil, pebble.Sync); err != nil {
-		return fmt.Errorf("sync the store: %w", err)
+func (db *DB) sync() {
+	db.write(func() error { return db.engine.LogData(nil, pebble.Sync) })
+}
+
+// write makes a call of the engine that writes: no other code does. If the call fails or panics, its batch stays queued, or a lock of the engine
+// stays held, and all later writes would wait permanently. So write then ends the process.
+func (db *DB) write(call func() error) {
+	if err := panics.Do(call); err != nil {
+		db.fatal("a write has failed: %v", err)
 	}
-	return nil
 }
 
 // get calls use with the value of a key, and reports whether the key exists. The value is valid only during the call.

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ func EngineOptions(opts Options) *pebble.Options {
 	if err != nil {
 		panic(err)
 	}
-	return engineOptions(opts, nil, newStalls(opts.Logger))
+	return engineOptions(opts, newFiles("store", opts), nil, newStalls(opts.Logger))
 }
 
 // MessageKey returns the key of a message.
@@ -206,8 +207,15 @@ func WithoutCompactions(opts Options) Options {
 	return opts
 }
 
-// CloseEngine closes Pebble and leaves the store open, so that every use of Pebble panics. Do not call Close afterwards.
-func (db *DB) CloseEngine() error { return errors.Join(db.engine.Close(), db.lock.Close()) }
+// CloseEngine closes Pebble and leaves the store open, so that every use of Pebble panics, also a write. Do not call Close afterwards.
+func (db *DB) CloseEngine() error {
+	db.fatal = func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+	db.files.open.Store(false)
+	return errors.Join(db.engine.Close(), db.lock.Close())
+}
+
+// OnPause sets what is called instead of a pause before a table is created.
+func (db *DB) OnPause(pause func()) { db.files.pause = func(time.Duration) { pause() } }
 
 // HeldLocks returns how many locks of the store calls hold.
 func (db *DB) HeldLocks() (held int) {

@@ -89,8 +89,8 @@ func checkEmpty(engine *pebble.DB) (err error) {
 }
 
 // recordFormat records the format, unless one is recorded.
-func recordFormat(engine *pebble.DB, opts Options) error {
-	_, closer, err := engine.Get(formatKey)
+func (db *DB) recordFormat(opts Options) error {
+	_, closer, err := db.engine.Get(formatKey)
 	if err == nil {
 		return closer.Close()
 	}
@@ -99,12 +99,8 @@ func recordFormat(engine *pebble.DB, opts Options) error {
 	}
 	first := settings.First(opts.Settings, opts.Now())
 	format := formatRecord{Partitions: opts.Partitions, Capacity: opts.BucketSize, Settings: settingRecords(first)}
-	if err := engine.Set(formatKey, encodeValue(format), pebble.Sync); err != nil {
-		return fmt.Errorf("write the format: %w", err)
-	}
+	db.set(formatKey, encodeValue(format), pebble.Sync)
 	// Pebble begins the first log in its oldest format, in which a replay ends silently at damage. A flush begins the next log.
-	if err := engine.Flush(); err != nil {
-		return fmt.Errorf("begin the next log: %w", err)
-	}
+	db.write(db.engine.Flush)
 	return nil
 }

@@ -46,7 +46,8 @@ func (s *Inbox) Persist(ctx context.Context) (err error) {
 		return err
 	}
 	defer call.end(ctx, &err)
-	return s.db.sync()
+	s.db.sync()
+	return nil
 }
 
 // Heads implements bucket.Store.

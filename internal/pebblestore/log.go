@@ -29,10 +29,12 @@ func (l engineLogger) Fatalf(format string, args ...any) {
 }
 
 // events returns the listener for the events that an operator must know.
-func events(log zerolog.Logger, stalls *stalls) *pebble.EventListener {
+func events(log zerolog.Logger, files *files, stalls *stalls) *pebble.EventListener {
+	failures := log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute})
 	return &pebble.EventListener{
-		BackgroundError: func(err error) {
-			log.Error().Err(err).Msg("the store failed to write in the background: is the disk full?")
+		BackgroundError: func(err error) { // the caller holds the lock of the engine
+			files.failed.Store(true)
+			failures.Error().Err(err).Msg("the store failed to write in the background: is the disk full?")
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			log.Error().Err(info.Details).Str("path", info.Path).Msg("a file of the store is damaged")

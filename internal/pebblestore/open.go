@@ -84,6 +84,8 @@ type Options struct {
 
 	// noCompactions turns compactions off, for tests of the behavior with many files.
 	noCompactions bool
+	// fatal ends the process, and does not return.
+	fatal func(format string, args ...any)
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -108,6 +110,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.RememberedOwners == 0 {
 		o.RememberedOwners = DefaultRememberedOwners
 	}
+	if o.fatal == nil {
+		o.fatal = engineLogger{log: o.Logger}.Fatalf
+	}
 	if o.CacheBytes < 0 || o.MemTableBytes < 0 || o.RememberedOwners < 0 {
 		return o, errors.New("options: CacheBytes, MemTableBytes and RememberedOwners must not be negative")
 	}
@@ -118,7 +123,9 @@ func (o Options) withDefaults() (Options, error) {
 type DB struct {
 	engine     *pebble.DB
 	lock       *pebble.Lock
+	files      *files
 	stalls     *stalls
+	fatal      func(format string, args ...any) // ends the process
 	partitions int
 	now        func() time.Time
 	metrics    *storemetrics.Metrics
@@ -173,19 +180,21 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 		}
 		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
 	}
-	stalls := newStalls(opts.Logger)
-	engine, err := pebble.Open(dir, engineOptions(opts, lock, stalls))
+	stalls, files := newStalls(opts.Logger), newFiles(dir, opts)
+	engine, err := pebble.Open(dir, engineOptions(opts, files, lock, stalls))
 	if err != nil {
 		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
 	}
-	if err := recordFormat(engine, opts); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the store in %s: %w", dir, err), engine.Close())
-	}
+	files.open.Store(true)
 	db := newDB(engine, lock, opts)
-	if err := db.inbox.findRemoved(); err != nil {
+	db.stalls, db.files = stalls, files
+	if err = db.recordFormat(opts); err == nil {
+		err = db.inbox.findRemoved()
+	}
+	if err != nil {
+		files.open.Store(false)
 		return nil, errors.Join(fmt.Errorf("open the store in %s: %w", dir, err), engine.Close())
 	}
-	db.stalls = stalls
 	db.available = func() (uint64, error) {
 		usage, err := opts.FS.GetDiskUsage(dir)
 		return usage.AvailBytes, err
@@ -197,7 +206,10 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 }
 
 func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
-	db := &DB{engine: engine, lock: lock, partitions: opts.Partitions, now: opts.Now, metrics: storemetrics.New(opts.Metrics, opts.Now)}
+	db := &DB{
+		engine: engine, lock: lock, fatal: opts.fatal, partitions: opts.Partitions, now: opts.Now,
+		metrics: storemetrics.New(opts.Metrics, opts.Now),
+	}
 	db.messages = &Messages{db: db, locks: make(stripes, stripesPerTable), cache: opts.Messages}
 	db.keys = &Keys{db: db, locks: make(stripes, stripesPerTable)}
 	db.inbox = newInbox(db, opts)
@@ -237,9 +249,9 @@ func lockFolder(dir string, files vfs.FS) (*pebble.Lock, error) {
 	return nil, fmt.Errorf("%s %w (%w)", dir, ErrLocked, err)
 }
 
-func engineOptions(opts Options, lock *pebble.Lock, stalls *stalls) *pebble.Options {
+func engineOptions(opts Options, files *files, lock *pebble.Lock, stalls *stalls) *pebble.Options {
 	o := &pebble.Options{
-		FS:                 opts.FS,
+		FS:                 files,
 		Lock:               lock,
 		FormatMajorVersion: engineFormat,
 		// Pebble takes the memory of memtables from its cache. Without space for all of them, a busy store has no cache left. It
@@ -248,7 +260,7 @@ func engineOptions(opts Options, lock *pebble.Lock, stalls *stalls) *pebble.Opti
 		MemTableSize:                uint64(opts.MemTableBytes), //nolint:gosec // the size is never negative
 		MemTableStopWritesThreshold: memTables,
 		Logger:                      engineLogger{log: opts.Logger},
-		EventListener:               events(opts.Logger, stalls),
+		EventListener:               events(opts.Logger, files, stalls),
 	}
 	o.LBaseMaxBytes = baseLevelBytes
 	o.TargetFileSizes[0] = fileBytes
@@ -265,6 +277,7 @@ func (db *DB) Close() error {
 		return nil
 	}
 	db.closed = true
+	db.files.open.Store(false)
 	if err := errors.Join(db.engine.Close(), db.lock.Close()); err != nil {
 		return fmt.Errorf("close the store: %w", err)
 	}

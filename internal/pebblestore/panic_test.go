@@ -141,25 +141,30 @@ func TestCloseAfterAPanic(t *testing.T) {
 
 const fatalVariable = "FANMAIL_TEST_FATAL"
 
-// Pebble's Fatalf does not return and ends the process, even if its caller recovers from panics.
+// Pebble's Fatalf, and a write at which Pebble panics, do not return and end the process, even if the caller recovers from panics.
 func TestFatalEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(fatalVariable) != "" {
 		opts := options(t, vfs.NewMem())
 		opts.Logger = zerolog.New(os.Stderr)
 		err := panics.Do(func() error {
-			pebblestore.EngineOptions(opts).Logger.Fatalf("the disk is %s", "gone")
-			return errors.New("Fatalf has returned")
+			if os.Getenv(fatalVariable) == "Fatalf" {
+				pebblestore.EngineOptions(opts).Logger.Fatalf("the disk is %s", "gone")
+			}
+			db, err := pebblestore.Open(t.Context(), "store", opts)
+			return errors.Join(err, db.Engine().Close(), db.Inbox().Persist(t.Context()), errors.New("the call has returned"))
 		})
 		t.Logf("survived: %v", err)
 		return
 	}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestFatalEndsTheProcess$")
-	child.Env = append(os.Environ(), fatalVariable+"=1")
-	out, err := child.CombinedOutput()
-	require.Error(t, err, "%s", out)
-	require.Contains(t, string(out), "panic: pebblestore: the disk is gone")
-	require.Contains(t, string(out), `"reason":"the disk is gone"`)
-	require.Contains(t, string(out), "TestFatalEndsTheProcess", "the stack of the caller is missing")
-	require.NotContains(t, string(out), "survived")
+	for call, reason := range map[string]string{"Fatalf": "the disk is gone", "a write that panics": "a write has failed: panic: pebble: closed"} {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestFatalEndsTheProcess$")
+		child.Env = append(os.Environ(), fatalVariable+"="+call)
+		out, err := child.CombinedOutput()
+		require.Error(t, err, "%s", out)
+		require.Contains(t, string(out), "panic: pebblestore: "+reason)
+		require.Contains(t, string(out), `"reason":"`+reason+`"`)
+		require.Contains(t, string(out), "TestFatalEndsTheProcess", "the stack of the caller is missing")
+		require.NotContains(t, string(out), "survived")
+	}
 }

@@ -25,5 +25,6 @@ func (db *DB) replaceRevised(
 	case found != revision:
 		return changed
 	}
-	return db.engine.Set(key, value, pebble.NoSync)
+	db.set(key, value, pebble.NoSync)
+	return nil
 }

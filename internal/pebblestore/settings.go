@@ -109,9 +109,7 @@ func (s *Settings) Replace(ctx context.Context, from, to settings.Record) (err e
 	for _, d := range to.Declared {
 		found.Declared = append(found.Declared, declarationRecord(d))
 	}
-	if err := s.db.engine.Set(formatKey, encodeValue(found), pebble.Sync); err != nil {
-		return fmt.Errorf("record the settings: %w", err)
-	}
+	s.db.set(formatKey, encodeValue(found), pebble.Sync)
 	return nil
 }
 

@@ -1,0 +1,5 @@
+//go:build long
+
+package pebblestore_test
+
+const diskRounds = 50
