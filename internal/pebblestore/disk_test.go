@@ -175,7 +175,7 @@ func diskChild(t *testing.T, dir string) {
 					return errors.Join(err, inserting)
 				})
 				if err == nil {
-					fmt.Fprintln(os.Stdout, "accepted", n)
+					fmt.Println("accepted", n)
 				}
 				if disk.during.Load() <= 0 {
 					more--
@@ -185,7 +185,7 @@ func diskChild(t *testing.T, dir string) {
 	}
 	writers.Wait()
 	require.NoError(t, db.Close())
-	fmt.Fprintln(os.Stdout, "went on")
+	fmt.Println("went on")
 }
 
 // An unsynced write meets the failed log first. With the lock of Pebble held, all later writes would wait permanently.
@@ -209,12 +209,12 @@ func TestUnsyncedWriteToAFullDisk(t *testing.T) {
 			})
 		}
 		_, err = db.Messages().Insert(t.Context(), []message.Message{messagetest.Message(1, "ada")}, messagetest.AnyTime)
-		fmt.Fprintln(os.Stderr, "survived", err)
+		t.Log("survived", err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestUnsyncedWriteToAFullDisk$")
+	child := exec.CommandContext(ctx, os.Args[0], "-test.v", "-test.run=^TestUnsyncedWriteToAFullDisk$")
 	child.Env = append(os.Environ(), diskVariable+"=memory")
 	out, err := child.CombinedOutput()
 	require.NoError(t, ctx.Err(), "it hangs: %s", out)
@@ -245,4 +245,3 @@ func TestFailingFlushesPause(t *testing.T) {
 	require.Equal(t, 30, pauses)
 	require.Equal(t, 1, strings.Count(log.String(), "the store failed to write in the background"))
 }
-

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/meter"
@@ -132,6 +133,9 @@ type DB struct {
 
 	calls  sync.RWMutex // held for reading by every call, for writing by Close
 	closed bool         // guarded by calls
+
+	healthy singleflight.Group
+	synced  time.Time // by the last call in healthy, which also guards it
 
 	// available returns the free bytes of the disk.
 	available func() (uint64, error)

@@ -188,6 +188,29 @@ func TestFoundInPlaceIsSynced(t *testing.T) {
 	}
 }
 
+// A store is healthy if the disk syncs. It is asked once in a while.
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	disk := newSlowDisk()
+	db := open(t, disk)
+	disk.stall()
+	release := sync.OnceFunc(disk.release)
+	defer release() // closing the store needs it too
+	ctx, cancel := context.WithCancel(t.Context())
+	logged, healthy := logBytes(db), make(chan error, 1)
+	go func() { healthy <- db.Healthy(ctx) }()
+	waitUntil(func() bool { return logBytes(db) > logged })
+	cancel()
+	require.ErrorIs(t, <-healthy, context.Canceled)
+	release()
+	require.NoError(t, db.Healthy(t.Context()))
+	logged = logBytes(db)
+	require.NoError(t, db.Healthy(t.Context()))
+	require.Equal(t, logged, logBytes(db))
+	require.NoError(t, db.Close())
+	require.ErrorIs(t, db.Healthy(t.Context()), pebblestore.ErrClosed)
+}
+
 // logBytes returns how much has been handed to the log.
 func logBytes(db *pebblestore.DB) uint64 { return db.Engine().Metrics().WAL.BytesIn }
 

@@ -55,7 +55,7 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settin
 		Available: db.Available,
 		Messages:  messages,
 		Clock:     func(context.Context) (time.Time, error) { return stamp(), nil },
-		Healthy:   func(context.Context) error { return nil }, // a failure of the store ends the process
+		Healthy:   db.Healthy,
 		Close:     db.Close,
 		Backup:    db,
 	}, nil
