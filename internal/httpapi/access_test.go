@@ -78,6 +78,7 @@ var uses = map[string]struct{ target, body, may string }{
 	"GET /v1/users/{user}/following":               {"/v1/users/bob/following", "", "bob gateway operator"},
 	"PUT /v1/users/{user}/following/{followee}":    {"/v1/users/bob/following/ann", "", "bob gateway operator"},
 	"DELETE /v1/users/{user}/following/{followee}": {"/v1/users/bob/following/ann", "", "bob gateway operator"},
+	"DELETE /v1/users/{user}/followers/{follower}": {"/v1/users/bob/followers/ann", "", "bob gateway operator"},
 	"PUT /v1/identities/{kind}/{value}":            {"/v1/identities/email/bob@example.com", `{"user":"bob"}`, "operator"},
 	"GET /v1/identities/{kind}/{value}":            {"/v1/identities/email/bob@example.com", "", "operator"},
 	"DELETE /v1/identities/{kind}/{value}":         {"/v1/identities/email/bob@example.com", "", "operator"},

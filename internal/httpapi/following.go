@@ -15,8 +15,11 @@ import (
 // smallBytes is the maximum length of a JSON object with one or two user ids, or a time.
 const smallBytes = 4 << 10
 
-func pathPair(r *http.Request) (follow.Pair, error) {
-	return authorPair(client.Edge{Follower: message.UserID(r.PathValue("user")), Followee: message.UserID(r.PathValue("followee"))})
+// pathPair returns what reads a pair from two segments of a path, given by their names.
+func pathPair(follower, followee string) func(*http.Request) (follow.Pair, error) {
+	return func(r *http.Request) (follow.Pair, error) {
+		return authorPair(client.Edge{Follower: message.UserID(r.PathValue(follower)), Followee: message.UserID(r.PathValue(followee))})
+	}
 }
 
 // authorPair returns the pair of a follower and an author. Without the first check, a followee with byte 01 would be a topic.

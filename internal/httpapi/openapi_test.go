@@ -124,6 +124,8 @@ func TestEveryOperation(t *testing.T) {
 		{422, "followers", "GET", "/v1/users/ann/followers?limit=0", "", "", ""},
 		{200, "following", "GET", "/v1/users/bob/following?after=a", "", "", ""},
 		{422, "following", "GET", "/v1/users/bob/following?after=", "", "", ""},
+		{204, "removeFollower", "DELETE", "/v1/users/ann/followers/bob", "", "", ""},
+		{422, "removeFollower", "DELETE", "/v1/users/ann/followers/ann", "", "", ""},
 		{204, "setIdentity", "PUT", "/v1/identities/email/bob@example.com", `{"user":"bob"}`, "", ""},
 		{409, "setIdentity", "PUT", "/v1/identities/email/bob@example.com", `{"user":"ann"}`, "", ""},
 		{200, "identity", "GET", "/v1/identities/email/bob@example.com", "", "", ""},

@@ -27,8 +27,11 @@ func (s *server) routes() {
 		http.MethodGet: {handle: forUser(s.following), access: owner, query: []string{"after", "limit"}},
 	})
 	publisher.route("/v1/users/{user}/following/{followee}", methods{
-		http.MethodPut:    {handle: given(pathPair, s.follow), access: owner, adds: true},
-		http.MethodDelete: {handle: given(pathPair, s.unfollow), access: owner},
+		http.MethodPut:    {handle: given(pathPair("user", "followee"), s.follow), access: owner, adds: true},
+		http.MethodDelete: {handle: given(pathPair("user", "followee"), s.unfollow), access: owner},
+	})
+	publisher.route("/v1/users/{user}/followers/{follower}", methods{
+		http.MethodDelete: {handle: given(pathPair("follower", "user"), s.unfollow), access: owner},
 	})
 	publisher.route("/v1/identities/{kind}/{value}", methods{
 		http.MethodGet:    {handle: s.identity, access: admins},

@@ -19,9 +19,19 @@ func (c *Client) Unfollow(ctx context.Context, follower, followee message.UserID
 	return c.edge(ctx, http.MethodDelete, follow.Pair{Follower: follower, Followee: followee.Source()})
 }
 
+// RemoveFollower makes follower no longer follow user, as Unfollow does, with a token of user. It is idempotent.
+func (c *Client) RemoveFollower(ctx context.Context, user, follower message.UserID) error {
+	return c.between(ctx, http.MethodDelete, user, "/followers/", follower)
+}
+
 func (c *Client) edge(ctx context.Context, method string, pair follow.Pair) error {
-	to := atUser(pair.Follower, "/following/"+url.PathEscape(string(pair.Followee.Author())))
-	to.err = pair.Validate()
+	return c.between(ctx, method, pair.Follower, "/following/", pair.Followee.Author())
+}
+
+// between sends a request about a user and another one.
+func (c *Client) between(ctx context.Context, method string, user message.UserID, path string, other message.UserID) error {
+	to := atUser(user, path+url.PathEscape(string(other)))
+	to.err = follow.Pair{Follower: user, Followee: other.Source()}.Validate()
 	return c.tell(ctx, method, to, nil, nil)
 }
 
