@@ -177,6 +177,7 @@ func (l *look) readEdges(ctx context.Context) error {
 			return err
 		}
 		if l.edges = append(l.edges, edges...); len(edges) < edgesPage {
+			l.edges = slices.DeleteFunc(l.edges, func(e follow.Edge) bool { return e.Followee.IsBlock() })
 			return nil
 		}
 	}

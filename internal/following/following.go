@@ -7,6 +7,7 @@ package following
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -44,11 +45,20 @@ func New(edges follow.Store, messages message.Store, users userstate.Store, appe
 }
 
 // Follow makes every pair's follower follow its followee from now on. If a pair is invalid (see follow.Pair.Validate), Follow changes
-// nothing and returns an error. If edges are full, Follow follows the other pairs, and returns a *follow.FullError. After any other
-// error, some of the edges may exist; call Follow again. Follow is idempotent.
+// nothing and returns an error. If edges are full, or users block each other, Follow follows the other pairs, and returns a *follow.FullError, a
+// *follow.BlockedError, or both joined. After any other error, some of the edges may exist; call Follow again. Follow is idempotent.
 func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
 	now := s.opts.Now()
-	_, err := s.begin(ctx, pairs, now, func(pairs []follow.Pair) ([]follow.Edge, error) { return s.edges.Follow(ctx, pairs, now) })
+	var refused []follow.Pair
+	_, err := s.begin(ctx, pairs, now, func(pairs []follow.Pair) (edges []follow.Edge, err error) {
+		edges, refused, err = s.unlessBlocked(ctx, pairs, refused, now)
+		return edges, err
+	})
+	if full, ok := errors.AsType[*follow.FullError](err); len(refused) > 0 && (err == nil || ok) {
+		if err = error(&follow.BlockedError{Pairs: refused}); ok {
+			err = errors.Join(full, err)
+		}
+	}
 	return err
 }
 
@@ -150,7 +160,14 @@ func (s *Service) Following(ctx context.Context, user, after message.UserID, lim
 	list := func(after message.UserID, limit int) ([]follow.Edge, error) {
 		return s.edges.Following(ctx, user, max(after.Source(), message.FirstAuthor), limit)
 	}
-	users, err = collect(list, author, after, limit+1)
+	return page(list, author, after, limit)
+}
+
+// page returns at most limit ends of edges that hold now, and the value of after for the next page.
+func page(
+	list func(after message.UserID, limit int) ([]follow.Edge, error), end func(follow.Edge) message.UserID, after message.UserID, limit int,
+) (users []message.UserID, next message.UserID, err error) {
+	users, err = collect(list, end, after, limit+1)
 	if err != nil || len(users) <= limit {
 		return users, "", err
 	}

@@ -95,8 +95,8 @@ func TestFollowCatchesUp(t *testing.T) {
 		fault rig.Fault
 		after int
 	}{
-		"before the edge is visible": {rig.StallBefore, 0},
-		"after the edge is visible":  {rig.StallAfter, 0},
+		"before the edge is visible": {rig.StallBefore, 1},
+		"after the edge is visible":  {rig.StallAfter, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +120,7 @@ func TestFollowCatchesUp(t *testing.T) {
 func TestFollowAgainAfterADeath(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []rig.Fault{rig.DieBefore, rig.DieAfter, rig.FailBefore, rig.FailAfter, rig.PanicBefore, rig.PanicAfter} {
-		for after := range 4 {
+		for after := range 6 {
 			t.Run(fmt.Sprintf("fault %d after %d operations", fault, after), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
@@ -159,11 +159,11 @@ func TestFollowAgainAddsNothing(t *testing.T) {
 // A user unfollows while Follow runs. The inbox does not get messages that were sent after that.
 func TestUnfollowedWhileFollowing(t *testing.T) {
 	t.Parallel()
-	for after := range 2 {
+	for after := range 3 {
 		t.Run(fmt.Sprintf("after %d operations", after), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			actor := w.follow(t, "ann", rig.StallAfter, 0)
+			actor := w.follow(t, "ann", rig.StallAfter, 1)
 			for range after {
 				actor.Resume(rig.StallBefore, 0)
 			}

@@ -22,7 +22,7 @@ func (s *Service) makeRoom(
 		}
 		if e.Full() {
 			full = append(full, follow.Pair{Follower: e.Follower, Followee: e.Followee})
-		} else {
+		} else if e.Open() { // otherwise a block refuses it
 			open = append(open, e)
 		}
 	}
@@ -42,8 +42,8 @@ func (s *Service) followFull(
 		return e, err
 	}
 	edges, err := again([]follow.Pair{pair})
-	if err != nil {
-		return e, err
+	if err != nil || len(edges) == 0 {
+		return follow.Edge{}, err
 	}
 	return edges[0], nil
 }

@@ -110,7 +110,7 @@ func requireDescribed(tb testing.TB, r *http.Request, body string, answer *httpt
 			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, // the document does not know which of the tests' servers require tokens
 		},
 	}
-	for _, name := range []string{"user", "follower", "followee", "topic", "id", "key", "kind", "value", "name"} {
+	for _, name := range []string{"user", "follower", "followee", "other", "topic", "id", "key", "kind", "value", "name"} {
 		input.PathParams[name] = strings.TrimSuffix(r.PathValue(name), ":redrive")
 	}
 	refused := strings.Contains(answer.Body.String(), `"line":`) // the batch was accepted, but one of its lines was refused

@@ -45,6 +45,14 @@ func (s *server) unfollow(w *response, r *http.Request, pair follow.Pair) error 
 	return done(w, s.Following.Unfollow(r.Context(), pair))
 }
 
+func (s *server) block(w *response, r *http.Request, pair follow.Pair) error {
+	return done(w, s.Following.Block(r.Context(), pair))
+}
+
+func (s *server) unblock(w *response, r *http.Request, pair follow.Pair) error {
+	return done(w, s.Following.Unblock(r.Context(), pair))
+}
+
 func (s *server) followBatch(w *response, r *http.Request) error {
 	decode := func(edge client.Edge) (follow.Pair, error) {
 		pair, err := authorPair(edge)
@@ -55,13 +63,17 @@ func (s *server) followBatch(w *response, r *http.Request) error {
 	}
 	return handleBatch(s, w, r, decode, func(pairs []follow.Pair) ([]error, error) {
 		errs, err := make([]error, len(pairs)), s.Following.Follow(r.Context(), pairs)
-		full, ok := errors.AsType[*follow.FullError](err)
-		if !ok {
+		full, isFull := errors.AsType[*follow.FullError](err)
+		blocked, isBlocked := errors.AsType[*follow.BlockedError](err)
+		if !isFull && !isBlocked {
 			return errs, err
 		}
 		for i, p := range pairs {
-			if slices.Contains(full.Pairs, p) {
+			switch {
+			case isFull && slices.Contains(full.Pairs, p):
 				errs[i] = &follow.FullError{Pairs: []follow.Pair{p}}
+			case isBlocked && slices.Contains(blocked.Pairs, p):
+				errs[i] = &follow.BlockedError{Pairs: []follow.Pair{p}}
 			}
 		}
 		return errs, nil
@@ -119,6 +131,10 @@ func (s *server) followers(w *response, r *http.Request, user message.UserID) er
 
 func (s *server) following(w *response, r *http.Request, user message.UserID) error {
 	return userPage(s, w, r, user, s.Following.Following)
+}
+
+func (s *server) blocked(w *response, r *http.Request, user message.UserID) error {
+	return userPage(s, w, r, user, s.Following.Blocked)
 }
 
 // userPage answers with the page of a list of users that begins after the user in the query.

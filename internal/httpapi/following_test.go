@@ -28,8 +28,10 @@ func TestFollowLimit(t *testing.T) {
 	require.Equal(t, client.ProblemFollowLimit, p.Type)
 	require.Contains(t, p.Detail, "ann has unfollowed bob 256 times, which is the limit")
 
+	require.Equal(t, http.StatusNoContent, w.ask(t, http.MethodPut, "/v1/users/bob/blocked/dan", "").Code)
 	answer = w.ask(t, http.MethodPost, "/v1/following:batch",
 		`{"follower":"cid","followee":"bob"}`+"\n"+`{"follower":"ann","followee":"bob"}`+"\n"+`{"follower":"dan","followee":"bob"}`)
 	require.Equal(t, http.StatusOK, answer.Code)
-	require.JSONEq(t, `{"accepted":2,"rejected":[{"line":2,"error":"`+p.Detail+`"}]}`, answer.Body.String())
+	require.JSONEq(t, `{"accepted":1,"rejected":[{"line":2,"error":"`+p.Detail+`"},
+		{"line":3,"error":"dan cannot follow bob, because one of them blocks the other"}]}`, answer.Body.String())
 }

@@ -36,6 +36,7 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemMalformed:    {http.StatusBadRequest, "The request cannot be read"},
 	client.ProblemUnauthorized: {http.StatusUnauthorized, "The request is not authenticated"},
 	client.ProblemForbidden:    {http.StatusForbidden, "The token does not allow this"},
+	client.ProblemBlocked:      {http.StatusForbidden, "One user blocks the other"},
 	client.ProblemRateLimited:  {http.StatusTooManyRequests, "The rate limit is exceeded"},
 	client.ProblemNotFound:     {http.StatusNotFound, "Not found"},
 	client.ProblemMethod:       {http.StatusMethodNotAllowed, "The path does not have this method"},
@@ -91,6 +92,9 @@ func problemOf(err error) *client.Problem {
 		}
 		return newProblem(client.ProblemFollowLimit, field, full.Error())
 	}
+	if blocked, ok := errors.AsType[*follow.BlockedError](err); ok {
+		return newProblem(client.ProblemBlocked, "followee", blocked.Error())
+	}
 	if used, ok := errors.AsType[*topics.InUseError](err); ok {
 		return newProblem(client.ProblemConflict, "topic", used.Error())
 	}
@@ -105,7 +109,7 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemKeyReused, client.IdempotencyKeyHeader,
 			"this sender has used the idempotency key for another message: give each message a key of its own")
 	case errors.Is(err, follow.ErrSelf):
-		return newProblem(client.ProblemInvalid, "followee", "a user cannot follow themselves: name another followee")
+		return newProblem(client.ProblemInvalid, "followee", "a user cannot follow or block themselves: name another user")
 	case errors.Is(err, bucket.ErrCursor):
 		return newProblem(client.ProblemInvalid, "before",
 			"before is not a cursor of this inbox: take the next of a page of the same inbox, as it is")

@@ -33,6 +33,13 @@ func (s *server) routes() {
 	publisher.route("/v1/users/{user}/followers/{follower}", methods{
 		http.MethodDelete: {handle: given(pathPair("follower", "user"), s.unfollow), access: owner},
 	})
+	publisher.route("/v1/users/{user}/blocked", methods{
+		http.MethodGet: {handle: forUser(s.blocked), access: owner, query: []string{"after", "limit"}},
+	})
+	publisher.route("/v1/users/{user}/blocked/{other}", methods{
+		http.MethodPut:    {handle: given(pathPair("user", "other"), s.block), access: owner, adds: true},
+		http.MethodDelete: {handle: given(pathPair("user", "other"), s.unblock), access: owner},
+	})
 	publisher.route("/v1/identities/{kind}/{value}", methods{
 		http.MethodGet:    {handle: s.identity, access: admins},
 		http.MethodPut:    {handle: s.setIdentity, access: admins, body: true, adds: true},

@@ -216,7 +216,7 @@ func (s *Edges) Audience(ctx context.Context, followees []message.Source, limit 
 	return edgesOf(records), err
 }
 
-// Following implements follow.Store. A list from the beginning, from the first topic or from the first author, first completes the pending edges of the follower. That
+// Following implements follow.Store. A list from the beginning, from the first topic, block or author, first completes the pending edges of the follower. That
 // query asks every shard, by an index that is nearly always empty.
 //
 // The order of the two queries matters. An edge is pending from its first write until its second write is done. If the first query does not
@@ -230,7 +230,7 @@ func (s *Edges) Following(ctx context.Context, follower message.UserID, after me
 	if limit <= 0 {
 		return nil, nil
 	}
-	if after == "" || after == message.FirstTopic || after == message.FirstAuthor {
+	if after == "" || after == message.FirstTopic || after == message.FirstBlock || after == message.FirstAuthor {
 		pending := bson.D{{Key: fieldFollower, Value: follower}, {Key: fieldPending, Value: true}}
 		if _, err := s.find(ctx, pending, options.Find()); err != nil {
 			return nil, err

@@ -48,6 +48,7 @@ func (f *Feed) Open(ctx context.Context) error {
 			after = edges[len(edges)-1].Followee
 		}
 	}
+	f.edges = slices.DeleteFunc(f.edges, func(e follow.Edge) bool { return e.Followee.IsBlock() })
 	return nil
 }
 

@@ -78,20 +78,21 @@ func (s edgeSuite) endComparesTheNumber(t *testing.T) {
 	h.requireEdge(t, again)
 }
 
-// besideAuthors has edges to topics beside edges to authors whose ids are as similar as can be.
+// besideAuthors has edges to topics and blocks beside edges to authors whose ids are as similar as can be.
 func (s edgeSuite) besideAuthors(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	paths := []string{"a", "a/b", "a/b/c", "a!", "ab", "news"}
 	users := []message.UserID{"a", "a!", "ab", "b", "news"}
-	var topics, authors []follow.Edge
+	var topics, blocks, authors []follow.Edge
 	for i, path := range paths {
 		topics = append(topics, h.subscribe(t, later(i), subscription("zoë", path, topic.Number(i+1)))...)
 	}
 	for i, user := range users {
+		blocks = append(blocks, h.follow(t, later(i+10), pair("zoë", user.Block()))...)
 		authors = append(authors, h.follow(t, later(i+10), pair("zoë", user.Source()))...)
 	}
-	all := slices.Concat(topics, authors)
+	all := slices.Concat(topics, blocks, authors)
 	for _, e := range all {
 		h.requireEdge(t, e)
 		followers, err := h.Store.Followers(t.Context(), e.Followee, partition.Of("zoë", h.Partitions), "", 10)
@@ -110,9 +111,11 @@ func (s edgeSuite) besideAuthors(t *testing.T) {
 			require.Equal(t, all[after+i], e, "topics come first")
 		}
 	}
-	following, err := h.Store.Following(t.Context(), "zoë", message.FirstAuthor, 10)
-	require.NoError(t, err)
-	require.Equal(t, authors, following)
+	for first, want := range map[message.Source][]follow.Edge{message.FirstBlock: slices.Concat(blocks, authors), message.FirstAuthor: authors} {
+		following, err := h.Store.Following(t.Context(), "zoë", first, 10)
+		require.NoError(t, err)
+		require.Equal(t, want, following)
+	}
 
 	require.NoError(t, h.Store.Unfollow(t.Context(), follow.Pair{Follower: "zoë", Followee: topics[0].Followee}, later(20)))
 	h = h.Reopen(t)

@@ -106,7 +106,7 @@ func atUser(user message.UserID, rest string) target {
 
 // published are what the publisher serves: the first part of a path, or the one after a user. The rehydrator serves the rest.
 var published = map[string]bool{
-	"messages": true, "following": true, "followers": true, "identities": true, "topics": true, "subscriptions": true,
+	"messages": true, "following": true, "followers": true, "blocked": true, "identities": true, "topics": true, "subscriptions": true,
 }
 
 // serverOf returns the URL of the role that serves a path.

@@ -138,6 +138,22 @@ func TestFollowing(t *testing.T) {
 	require.Empty(t, page.Users)
 }
 
+func TestBlock(t *testing.T) {
+	t.Parallel()
+	c, ctx := newClient(t), t.Context()
+	require.NoError(t, c.Follow(ctx, "ann", "bob"))
+	require.NoError(t, c.Block(ctx, "bob", "ann"))
+	page, err := c.Blocked(ctx, "bob", "", 0)
+	require.NoError(t, err)
+	require.Equal(t, client.UserPage{Users: []message.UserID{"ann"}}, page)
+	var problem *client.Problem
+	require.ErrorAs(t, c.Follow(ctx, "ann", "bob"), &problem)
+	require.Equal(t, client.ProblemBlocked, problem.Type)
+	require.NoError(t, c.Unblock(ctx, "bob", "ann"))
+	require.NoError(t, c.Follow(ctx, "ann", "bob"))
+	require.Error(t, c.Block(ctx, "bob", "bob"))
+}
+
 func TestSetSeenBatch(t *testing.T) {
 	t.Parallel()
 	c, ctx := newClient(t), t.Context()

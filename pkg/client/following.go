@@ -24,6 +24,22 @@ func (c *Client) RemoveFollower(ctx context.Context, user, follower message.User
 	return c.between(ctx, http.MethodDelete, user, "/followers/", follower)
 }
 
+// Block makes user block another one: it ends the edges between the two, neither can follow the other, and later messages of the other that name
+// user leave them out. It is idempotent.
+func (c *Client) Block(ctx context.Context, user, other message.UserID) error {
+	return c.between(ctx, http.MethodPut, user, "/blocked/", other)
+}
+
+// Unblock ends what Block has begun. The edges stay ended. It is idempotent.
+func (c *Client) Unblock(ctx context.Context, user, other message.UserID) error {
+	return c.between(ctx, http.MethodDelete, user, "/blocked/", other)
+}
+
+// Blocked returns the users whom a user blocks. Its arguments are those of Followers.
+func (c *Client) Blocked(ctx context.Context, user message.UserID, after Cursor, limit int) (UserPage, error) {
+	return get[UserPage](ctx, c, atUser(user, "/blocked"), pageQuery(after, limit))
+}
+
 func (c *Client) edge(ctx context.Context, method string, pair follow.Pair) error {
 	return c.between(ctx, method, pair.Follower, "/following/", pair.Followee.Author())
 }

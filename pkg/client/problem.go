@@ -16,6 +16,8 @@ const (
 	ProblemUnauthorized ProblemType = "urn:fanmail:problem:unauthorized"
 	// ProblemForbidden is a request that the token does not permit: 403.
 	ProblemForbidden ProblemType = "urn:fanmail:problem:forbidden"
+	// ProblemBlocked is a follow between two users one of whom blocks the other: 403.
+	ProblemBlocked ProblemType = "urn:fanmail:problem:blocked"
 	// ProblemRateLimited is a request beyond the limit of its sender or address. Nothing was done: 429.
 	ProblemRateLimited ProblemType = "urn:fanmail:problem:rate-limited"
 	// ProblemNotFound is a path, message, user or entry that does not exist: 404.

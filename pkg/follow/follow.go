@@ -2,7 +2,7 @@
 //
 // An edge is one user following another, or being subscribed to a topic. It records the spans of time in which it held. Unfollowing ends the
 // last span, and following again opens a new one. So For can decide at any later time whether a message was for a follower when it was sent. What
-// is said of followers and followees holds of subscribers and topics, too. All stages use For.
+// is said of followers and followees holds of subscribers and topics, too. All stages use For. A block is an edge, too: to the block of a user.
 package follow
 
 import (
@@ -41,6 +41,17 @@ func (e *FullError) Error() string {
 		text += fmt.Sprintf(" (and %d more pairs)", more)
 	}
 	return text
+}
+
+// BlockedError says that one user of each pair blocks the other. It does not say which.
+type BlockedError struct {
+	// Pairs are the pairs, at least one.
+	Pairs []Pair
+}
+
+// Error names the first pair.
+func (e *BlockedError) Error() string {
+	return fmt.Sprintf("%s cannot follow %s, because one of them blocks the other", e.Pairs[0].Follower, e.Pairs[0].Followee)
 }
 
 // Span is a time range in which an edge held: from Since, included, to Until, excluded. Times are in UTC, to
@@ -199,6 +210,14 @@ type Subscription struct {
 	Number topic.Number
 }
 
+// Reverse returns the pair in which each follows the other; the followee must be an author.
+func (p Pair) Reverse() Pair {
+	return Pair{Follower: p.Followee.Author(), Followee: p.Follower.Source()}
+}
+
+// Block returns the edge that says that the pair's follower blocks its followee, who must be an author.
+func (p Pair) Block() Pair { return Pair{Follower: p.Follower, Followee: p.Followee.Author().Block()} }
+
 // Validate returns an *message.InvalidError, ErrSelf, or nil.
 func (p Pair) Validate() error {
 	if err := p.Follower.Validate("follower"); err != nil {
@@ -245,7 +264,7 @@ type Store interface {
 	Audience(ctx context.Context, followees []message.Source, limit int) ([]Edge, error)
 
 	// Following returns edges from follower, to followees above after, ascending by followee, at most limit: first those to topics, then
-	// those to authors. It also returns edges that have ended.
+	// blocks, then those to authors. It also returns edges that have ended.
 	Following(ctx context.Context, follower message.UserID, after message.Source, limit int) ([]Edge, error)
 
 	// Ended looks at the next edges from a place on, at most limit, in an order of the store's own. It returns those that had ended by a

@@ -47,7 +47,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- define "fanmail.paths" -}}
 publisher:
   - /v1/(messages|following|identities|topics|subscriptions)([/:].*)?$
-  - /v1/users/[^/]+/(followers|following|identities|topics)(/.*)?$
+  - /v1/users/[^/]+/(blocked|followers|following|identities|topics)(/.*)?$
 rehydrator:
   - /v1/users/[^/]+(/(login|retention|inbox([/:].*)?))?$
   - /v1/(users|inboxes):[^/]+$
