@@ -108,8 +108,8 @@ func (a *App) limits() message.Limits {
 func (s *assembly) newPublisher(metrics prometheus.Registerer) *publish.Service {
 	return publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
 		Limits: s.limits(), Rules: s.settings.Rules, KeyTTL: s.settings.KeyTTL, Unknown: s.topics.Unknown, Identities: s.services.Identities,
-		Attributes: s.settings.Attributes,
-		Now:        s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(), Metrics: metrics,
+		Blocks: s.following.Blocks, Attributes: s.settings.Attributes,
+		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(), Metrics: metrics,
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	driver "go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/fanmail/fanmail/internal/fanout"
+	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/mongostore"
 	"github.com/fanmail/fanmail/internal/publish"
@@ -121,6 +122,7 @@ func newMeasuredOf(t *testing.T, size int) measured {
 	m := measured{DB: db, commands: asked, appender: appender, rehydrator: rehydrator, inboxes: service, bus: rig.NewBus(t, rig.Partitions)}
 	m.publisher = publish.New(db.Messages(), db.Keys(), m.bus, publish.Options{
 		Limits: message.DefaultLimits(), Rules: current, Now: time.Now, Random: rand.Reader, Logger: zerolog.Nop(),
+		Blocks: following.New(db.Edges(), db.Messages(), db.Users(), appender, following.Options{}).Blocks,
 	})
 	m.router = fanout.NewRouter(fanout.Stores{
 		Messages: db.Messages(), Ended: plain.Messages(), Progress: db.Progress(), Users: db.Users(), Edges: db.Edges(), Appender: appender,
@@ -134,7 +136,8 @@ func newMeasuredOf(t *testing.T, size int) measured {
 }
 
 // An idle cluster takes three writes for a direct message, and four round trips until it can be read: the insert, the message with its ending, the
-// states, and the push. One to followers takes one read more, which finds them. The round and the ending come afterwards.
+// states, and the push. Before the insert, one read finds who blocks the author. One to followers takes one read more after it instead, which finds
+// them. The round and the ending come afterwards.
 func TestDirectMessageCosts(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t)
@@ -150,19 +153,20 @@ func TestDirectMessageCosts(t *testing.T) {
 	received, err := m.bus.TryFetch(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, m.router.Route(t.Context(), received))
+	const insert = "findAndModify messages"
 	read, deliver := []string{"find messages", "find messages"}, []string{"find users", "update inbox", "find meta", "update messages"}
 	for name, test := range map[string]struct {
-		draft message.Draft
-		want  []string
+		draft         message.Draft
+		publish, want []string
 	}{
-		"to one user":      {message.Draft{From: "ben", To: []message.UserID{"user-1"}, Body: "hello"}, deliver},
-		"to 100 followers": {message.Draft{From: "ben", Audience: message.AudienceFollowers, Body: "hello"}, append([]string{"find followers"}, deliver...)},
+		"to one user":      {message.Draft{From: "ben", To: []message.UserID{"user-1"}, Body: "hello"}, []string{"find followers", insert}, deliver},
+		"to 100 followers": {message.Draft{From: "ben", Audience: message.AudienceFollowers, Body: "hello"}, []string{insert}, append([]string{"find followers"}, deliver...)},
 	} {
 		m.take()
 		result := m.publisher.Publish(t.Context(), []publish.Request{{Draft: test.draft}})[0]
 		require.NoError(t, result.Err, name)
 		sent, _ := m.take()
-		require.Equal(t, []string{"findAndModify messages"}, sent, name)
+		require.Equal(t, test.publish, sent, name)
 		received, err := m.bus.TryFetch(t.Context(), 1)
 		require.NoError(t, err, name)
 		require.NoError(t, m.router.Route(t.Context(), received), name)

@@ -70,6 +70,22 @@ func TestFollowCountsAsView(t *testing.T) {
 	require.Equal(t, int64(1), w.sent(t, toFollowers).Fanout.Skipped, "an import of edges is no view")
 }
 
+// TestBlock lets a user block an author. Messages of the author leave them out, also one that names no other user.
+func TestBlock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.see(t, "ben")
+	w.see(t, "cid")
+	w.ask(t, http.MethodPut, "/v1/users/ben/blocked/ann", "", http.StatusNoContent, nil)
+	both := w.sent(t, `{"from":"ann","to":["ben","cid"],"body":"hello"}`)
+	require.Equal(t, client.Fanout{State: message.StateDone, Lane: event.Direct, Recipients: 2, Delivered: 1, Skipped: 1, Blocked: 1}, both.Fanout)
+	require.Equal(t, []message.UserID{"cid"}, both.To)
+	alone := w.sent(t, `{"from":"ann","to":["ben"],"body":"hello"}`)
+	require.Equal(t, client.Fanout{State: message.StateDone, Lane: event.Direct, Recipients: 1, Skipped: 1, Blocked: 1}, alone.Fanout)
+	require.Empty(t, w.inbox(t, "ben"))
+	require.Equal(t, []message.ID{both.ID}, w.inbox(t, "cid"))
+}
+
 // TestFollowCountsAsNothing switches following.counts_as_view off. A user who only follows gets the messages at the first look.
 func TestFollowCountsAsNothing(t *testing.T) {
 	t.Parallel()

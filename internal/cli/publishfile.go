@@ -50,12 +50,14 @@ type totals struct {
 	Recipients int64 `json:"recipients"`
 	Delivered  int64 `json:"delivered"`
 	Skipped    int64 `json:"skipped"`
+	Blocked    int64 `json:"blocked,omitempty"`
 }
 
 func (t *totals) add(f client.Fanout) {
 	t.Recipients += f.Recipients
 	t.Delivered += f.Delivered
 	t.Skipped += f.Skipped
+	t.Blocked += f.Blocked
 }
 
 func (t *totals) String() string {
@@ -65,7 +67,7 @@ func (t *totals) String() string {
 // because is String of totals with so many recipients who are known to have never been seen.
 func (t *totals) because(neverSeen int64) string {
 	return fmt.Sprintf("%s: %s delivered, %s skipped%s", plural(t.Recipients, "recipient", "recipients"), count(t.Delivered), count(t.Skipped),
-		whySkipped(t.Skipped, neverSeen))
+		whySkipped(t.Skipped, neverSeen, t.Blocked))
 }
 
 // fileRun publishes one file.

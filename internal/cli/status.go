@@ -72,21 +72,27 @@ func printStatus(w io.Writer, s client.Status) error {
 	}
 	return printf(w, "message     %s\nfrom        %s\nsent        %s\nstate       %s\nrecipients  %s\ndelivered   %s\nskipped     %s%s\n%s",
 		s.ID, program.Printable(string(s.From)), showTime(s.Sent.Time), state,
-		count(s.Fanout.Recipients), count(s.Fanout.Delivered), count(s.Fanout.Skipped), whySkipped(s.Fanout.Skipped, s.Fanout.NeverSeen), givenUp)
+		count(s.Fanout.Recipients), count(s.Fanout.Delivered), count(s.Fanout.Skipped), whySkipped(s.Fanout.Skipped, s.Fanout.NeverSeen, s.Fanout.Blocked), givenUp)
 }
 
 // whySkipped says why recipients were skipped, and when they get the message. It is empty if none was skipped.
-func whySkipped(skipped, neverSeen int64) string {
+func whySkipped(skipped, neverSeen, blocked int64) string {
+	because := ", because"
+	if blocked > 0 {
+		because = fmt.Sprintf(", %s because they block the author, the others because", count(blocked))
+	}
 	switch {
 	case skipped == 0:
 		return ""
-	case neverSeen >= skipped:
-		return fmt.Sprintf(", because %s never seen: a user becomes known by looking, logging in and mostly by following, and then gets the message",
+	case skipped == blocked:
+		return ", because they block the author"
+	case neverSeen >= skipped-blocked:
+		return because + fmt.Sprintf(" %s never seen: a user becomes known by looking, logging in and mostly by following, and then gets the message",
 			were(neverSeen))
 	case neverSeen > 0:
-		return fmt.Sprintf(", because they are dormant, or were never seen, as at least %s: they get the message when they look", count(neverSeen))
+		return because + fmt.Sprintf(" they are dormant, or were never seen, as at least %s: they get the message when they look", count(neverSeen))
 	default:
-		return ", because they are dormant or were never seen: they get the message when they look"
+		return because + " they are dormant or were never seen: they get the message when they look"
 	}
 }
 

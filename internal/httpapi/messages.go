@@ -197,8 +197,11 @@ func (s *server) status(w *response, r *http.Request) error {
 			return err
 		}
 	}
-	neverSeen := int64(0)
-	if status.State == message.StateDone && status.Skipped > 0 && len(m.To) > 0 && w.sent(m) { // no recipient learns who else was never here
+	neverSeen, blocked := int64(0), int64(0)
+	if w.sent(m) { // no recipient learns that others block the author
+		blocked = int64(m.Blocked)
+	}
+	if status.State == message.StateDone && status.Skipped > blocked && len(m.To) > 0 && w.sent(m) { // no recipient learns who else was never here
 		if neverSeen, err = s.Reporter.NeverSeen(r.Context(), m); err != nil {
 			return err
 		}
@@ -213,7 +216,7 @@ func (s *server) status(w *response, r *http.Request) error {
 		Fanout: client.Fanout{
 			State: status.State, Lane: event.Lane(status.Lane), WaitingFor: status.WaitingFor, Until: until, About: until != nil,
 			Recipients: status.Delivered + status.Skipped,
-			Delivered:  status.Delivered, Skipped: status.Skipped, NeverSeen: neverSeen, GivenUp: status.GivenUp, Audience: audience,
+			Delivered:  status.Delivered, Skipped: status.Skipped, NeverSeen: neverSeen, Blocked: blocked, GivenUp: status.GivenUp, Audience: audience,
 		},
 	})
 }

@@ -85,6 +85,7 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "message_future.golden.json", documentIn(t, opts, "messages", bson.D{{Key: "body", Value: future.Body}}))
 
 	topical := messagetest.Message(9, "ann")
+	topical.Blocked = 3
 	topical.Topics = []message.Topic{message.TopicOf("go", "errors"), message.TopicOf("news")}
 	_, err = db.Messages().Insert(ctx, []message.Message{topical}, messagetest.AnyTime)
 	require.NoError(t, err)

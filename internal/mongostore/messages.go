@@ -29,6 +29,7 @@ type messageRecord struct {
 	Version  int32            `bson:"v"`
 	From     message.UserID   `bson:"from"`
 	To       []message.UserID `bson:"to,omitempty"`
+	Blocked  int              `bson:"blocked,omitempty"`
 	Audience message.Audience `bson:"audience,omitempty"`
 	// Topics are those that the message is sent to. Within has them and all their ancestors, and finds the message.
 	Topics      []message.Topic `bson:"topics,omitempty"`
@@ -46,7 +47,7 @@ type messageRecord struct {
 // recordOfMessage returns the record of a message without its id and its stamp. The filter of the upsert supplies the id.
 func recordOfMessage(m message.Message) messageRecord {
 	r := messageRecord{
-		Version: version, From: m.From, To: m.To, Audience: m.Audience, Topics: m.Topics,
+		Version: version, From: m.From, To: m.To, Blocked: m.Blocked, Audience: m.Audience, Topics: m.Topics,
 		Body: m.Body, ContentType: m.ContentType, Attrs: string(m.Attrs),
 	}
 	for _, source := range m.Sources() {
@@ -65,7 +66,9 @@ func (r messageRecord) stored() (message.Stored, error) {
 	if r.Lag == nil || r.StoredAt == nil {
 		return message.Stored{}, corrupt(messagesName, fmt.Errorf("message %s lacks %s or %s", id, fieldLag, fieldStoredAt))
 	}
-	m := message.Message{ID: id, From: r.From, To: r.To, Audience: r.Audience, Topics: r.Topics, Body: r.Body, ContentType: r.ContentType}
+	m := message.Message{
+		ID: id, From: r.From, To: r.To, Blocked: r.Blocked, Audience: r.Audience, Topics: r.Topics, Body: r.Body, ContentType: r.ContentType,
+	}
 	if r.Attrs != "" {
 		m.Attrs = json.RawMessage(r.Attrs)
 	}

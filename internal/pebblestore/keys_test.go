@@ -60,6 +60,7 @@ func TestRecordsAreGolden(t *testing.T) {
 	}
 	requireGolden(t, "testdata/keys-1-verdict.golden", judged)
 	topical := message.Stored{Message: m, Stamp: message.Stamp{StoredAt: at}}
+	topical.Blocked = 3
 	topical.Topics = []message.Topic{message.TopicOf("go", "errors"), message.TopicOf("news")}
 	requireGolden(t, "testdata/keys-1-topical.golden", pebblestore.TopicalMessage(topical))
 	requireGolden(t, "testdata/keys-1-walk.golden", []pebblestore.Record{pebblestore.RoundRecord(retention.Round{

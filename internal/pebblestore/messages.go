@@ -34,8 +34,9 @@ type messageRecord struct {
 	Body        string           `cbor:"4,keyasint,omitempty"`
 	ContentType string           `cbor:"5,keyasint,omitempty"`
 	Attrs       json.RawMessage  `cbor:"6,keyasint,omitempty"`
+	Blocked     int              `cbor:"7,keyasint,omitempty"`
 	// StoredAt is when the message was stored, as a time in storedAtLen bytes.
-	StoredAt []byte `cbor:"7,keyasint,omitempty"`
+	StoredAt []byte `cbor:"8,keyasint,omitempty"`
 }
 
 const storedAtLen = 8
@@ -49,7 +50,7 @@ func encodeMessage(m message.Message) []byte {
 	head[0] = version
 	return encode(head, messageRecord{
 		Topics: m.Topics, From: m.From, To: m.To, Audience: m.Audience, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs,
-		StoredAt: make([]byte, storedAtLen),
+		Blocked: m.Blocked, StoredAt: make([]byte, storedAtLen),
 	})
 }
 
@@ -83,6 +84,7 @@ func parseMessage(id message.ID, value []byte) (message.Stored, error) {
 	}
 	m := message.Message{
 		ID: id, From: r.From, To: r.To, Audience: r.Audience, Topics: r.Topics, Body: r.Body, ContentType: r.ContentType, Attrs: r.Attrs,
+		Blocked: r.Blocked,
 	}
 	if len(r.StoredAt) != storedAtLen {
 		return message.Stored{}, corrupt(spaceMessages)

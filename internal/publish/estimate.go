@@ -28,7 +28,7 @@ const (
 // in that partition, so the result is too low for authors with millions of followers.
 func (r *Reporter) Estimate(ctx context.Context, m message.Message) (int64, error) {
 	var total atomic.Int64
-	total.Add(int64(len(m.To)))
+	total.Add(int64(len(m.To) + m.Blocked))
 	group, counting := errgroup.WithContext(ctx)
 	group.SetLimit(estimateAtOnce)
 	for _, source := range m.Sources() {

@@ -20,6 +20,7 @@ import (
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -56,6 +57,8 @@ type Options struct {
 	KeyTTL func() time.Duration
 	// Unknown returns those of the topics that do not exist. Without it there are none that do.
 	Unknown func(ctx context.Context, topics []message.Topic) ([]message.Topic, error)
+	// Blocks returns, for each of the pairs, whether its follower blocks its followee. Without it there are no blocks.
+	Blocks func(ctx context.Context, pairs []follow.Pair) (map[follow.Pair]bool, error)
 	// Attributes returns the attributes that are declared now. Without it there are none.
 	Attributes func() attribute.Set
 	Now        func() time.Time
@@ -139,7 +142,7 @@ func (s *Service) Publish(ctx context.Context, requests []Request) []Result {
 		}
 		return results
 	}
-	attempts = s.resolve(ctx, s.reserveAll(ctx, s.resolveFresh(ctx, attempts)))
+	attempts = s.leaveOut(ctx, s.resolve(ctx, s.reserveAll(ctx, s.resolveFresh(ctx, attempts))))
 	for range maxTries {
 		if attempts = s.store(ctx, attempts, rules); len(attempts) == 0 {
 			break

@@ -16,8 +16,8 @@ import (
 type Status struct {
 	Message message.Message
 	State   message.State
-	// Delivered counts recipients whose inbox holds the message. Skipped counts recipients that fan-out leaves to rehydration. Both
-	// are final when State is StateDone; then their sum is the number of recipients, unless GivenUp is above 0.
+	// Delivered counts recipients whose inbox holds the message. Skipped counts recipients that fan-out leaves to rehydration, and those that
+	// Message.Blocked counts. Both are final when State is StateDone; then their sum is the number of recipients, unless GivenUp is above 0.
 	Delivered int64
 	Skipped   int64
 	// GivenUp counts the partitions in which an operator gave the fan-out up. Recipients there are not counted if it had not come to them.
@@ -86,7 +86,7 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 		outcome = endings[0]
 		status.State, status.Lane, status.WaitingFor, status.Until = message.StateDone, outcome.Lane, "", time.Time{}
 	}
-	status.Delivered, status.Skipped, status.GivenUp = outcome.Delivered, outcome.Skipped, outcome.GivenUp
+	status.Delivered, status.Skipped, status.GivenUp = outcome.Delivered, outcome.Skipped+int64(stored.Blocked), outcome.GivenUp
 	return status, nil
 }
 

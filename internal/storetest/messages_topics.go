@@ -39,6 +39,7 @@ func (s messageSuite) toTopics(t *testing.T) {
 	both := topical(3, "ann", "go/errors", "news")
 	both.Audience = message.AudienceFollowers
 	named := topical(4, "bob", "go")
+	named.Blocked = 2
 	named.To = []message.UserID{"cid"}
 	h.insert(t,
 		topical(1, "ann", "go/errors"), messagetest.Message(2, "ann"), both, named,

@@ -74,11 +74,13 @@ type Fanout struct {
 	Recipients int64 `json:"recipients"`
 	// Delivered counts recipients who have the message in their inbox.
 	Delivered int64 `json:"delivered"`
-	// Skipped counts recipients who are dormant or were never seen. They get the message when they look.
+	// Skipped counts recipients who are dormant or were never seen. They get the message when they look. It also counts Blocked.
 	Skipped int64 `json:"skipped"`
 	// NeverSeen counts those of the first 100 users in To who have never been seen until now, if the message is done and some were skipped. A
 	// user becomes known by looking, logging in, following, SetSeen or an import of users.
 	NeverSeen int64 `json:"never_seen,omitempty"`
+	// Blocked counts users whom the request named, and who blocked the author. The message leaves them out. Only its author is told.
+	Blocked int64 `json:"blocked,omitempty"`
 	// GivenUp counts the partitions in which an operator gave the fan-out up. Recipients there may lack the message.
 	GivenUp int64 `json:"given_up,omitempty"`
 	// Audience estimates the final number of recipients. Only Client.Estimate sets it.

@@ -31,6 +31,8 @@ type Message struct {
 	// To names recipients, in ascending order, each once. It may be empty if Audience is not.
 	To       []UserID
 	Audience Audience
+	// Blocked is how many of the users whom the request named are not in To, because they blocked the author.
+	Blocked int
 	// Topics are those that the message is sent to, in ascending order, each once.
 	Topics []Topic
 	Body   string
