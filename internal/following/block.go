@@ -14,7 +14,7 @@ import (
 // them out. It returns an error if the pair is invalid. Block is idempotent.
 //
 // The block is written first, and then the edges end. So a follow at the same time finds the block when it has opened its span, or opened it before
-// they end. If the process of such a follow dies in between, its edge stays until either call is repeated.
+// they end. test/proof/block.go has the proof. If the process of such a follow dies in between, its edge stays until either call is repeated.
 func (s *Service) Block(ctx context.Context, pair follow.Pair) error {
 	if err := pair.Validate(); err != nil {
 		return err

@@ -2,6 +2,7 @@ package mutation_test
 
 const (
 	following = "./internal/following"
+	blockGo   = "internal/following/block.go"
 	scanGo    = "internal/fanout/scan.go"
 )
 
@@ -41,6 +42,24 @@ func (b *batch) followers(`},
 			name: "catching up without the clause", trap: "what was sent while the subscription was under way is lost",
 			edits: []edit{{"internal/following/catchup.go", "!follow.For(m.Message, e.Follower, e):", "e.Followee.IsTopic() || !follow.For(m.Message, e.Follower, e):"}},
 			pkg:   "./internal/following", run: "^TestSubscribingCatchesUp$",
+		},
+		{
+			name: "the edges end, then the block is written", trap: "a follow in between finds no block, and its edge stays",
+			edits: []edit{
+				{blockGo, "	block, now := []follow.Pair{pair.Block()}, s.opts.Now()\n", "	block, now := []follow.Pair{pair.Block()}, s.opts.Now()\n	if err := s.end(ctx, []follow.Pair{pair, pair.Reverse()}); err != nil {\n		return err\n	}\n"},
+				{blockGo, "	return s.end(ctx, []follow.Pair{pair, pair.Reverse()})\n", "	return nil\n"},
+			},
+			pkg: "./internal/following", run: "^TestBlockWhileFollowing$",
+		},
+		{
+			name: "a follow looks for a block only before its span", trap: "a block that comes in between has ended the edges already",
+			edits: []edit{{blockGo, "		err = s.forbid(ctx, allowed, forbidden)\n", ""}},
+			pkg:   "./internal/following", run: "^TestBlockWhileFollowing$",
+		},
+		{
+			name: "a follow looks for a block only after its span", trap: "a user who is blocked has a span for a moment, as often as they like",
+			edits: []edit{{blockGo, "	if err := s.forbid(ctx, pairs, forbidden); err != nil {", "	if err := error(nil); err != nil {"}},
+			pkg:   "./internal/following", run: "^TestBlockWhileFollowing$",
 		},
 		{
 			name: "an edge goes that has changed", trap: "who follows again gets nothing",

@@ -144,6 +144,10 @@ const (
 	firstFromOne
 	staleMirrored
 
+	endsFirst
+	looksBefore
+	looksAfter
+
 	inForceAtOnce
 	listedFirst
 	confirmedUnlisted
@@ -309,7 +313,7 @@ func shortcuts() []shortcut {
 	scans(arcReplaced, "an arc that replaces an earlier one", missing)
 	missing.owners = 4 // so that the scan is not back at once
 	scans(sinceKept, "an arc that becomes longer and keeps the counts behind it", missing)
-	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), claimShortcuts(), closeShortcuts())
+	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), blockShortcuts(), claimShortcuts(), closeShortcuts())
 }
 
 // search returns a function that explores a model.
