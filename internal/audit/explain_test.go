@@ -206,6 +206,13 @@ func TestExplain(t *testing.T) {
 			arrange: func(w *world) message.Message { return w.pass(w.named(sent, "dora")) },
 			verdict: verdict.NotAddressed, sentence: `ID is not for ben: it is to a list, which does not name them.`,
 		},
+		"blocked": {
+			arrange: func(w *world) message.Message {
+				return w.store(message.Message{ID: w.id(sent), From: "ann", Blocked: 2, Body: "x"}, sent)
+			},
+			verdict:  verdict.NotAddressed,
+			sentence: `ID is not for ben: it is to a list, which does not name them; and it leaves out users who blocked ann, 2 of them, perhaps this one.`,
+		},
 		"one's own": {
 			arrange: func(w *world) message.Message {
 				return w.store(message.Message{ID: w.id(sent), From: "ben", Audience: message.AudienceFollowers, Body: "x"}, sent)

@@ -120,6 +120,9 @@ func notFor(m message.Message, user message.UserID, edges []follow.Edge) (verdic
 	case len(m.Topics) == 0:
 		whys = append(whys, "it is to a list, which does not name them")
 	}
+	if m.Blocked > 0 {
+		whys = append(whys, fmt.Sprintf("it leaves out users who blocked %s, %d of them, perhaps this one", m.From, m.Blocked))
+	}
 	return v, fmt.Sprintf("%s is not for %s: %s", m.ID, user, strings.Join(whys, "; and "))
 }
 
