@@ -25,7 +25,7 @@ type run struct {
 
 // do returns the result of a run that begins after the call.
 func (s *shared) do(ctx context.Context) (message.ID, error) {
-	r := s.begin(ctx)
+	r := s.begin()
 	select {
 	case <-r.done:
 		return r.id, r.err
@@ -34,8 +34,8 @@ func (s *shared) do(ctx context.Context) (message.ID, error) {
 	}
 }
 
-// begin returns a run that begins after the call. The run does not end with ctx, because others may wait for it.
-func (s *shared) begin(ctx context.Context) *run {
+// begin returns a run that begins after the call. It is the run of no caller, because others may wait for it: it does not end with a caller, and stalls with none.
+func (s *shared) begin() *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.next
@@ -45,7 +45,7 @@ func (s *shared) begin(ctx context.Context) *run {
 	}
 	if !s.running {
 		s.running = true
-		go s.runAll(context.WithoutCancel(ctx))
+		go s.runAll(context.Background())
 	}
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/mongostore"
@@ -13,6 +14,9 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/message"
 )
+
+// callers is the key of a value that the contexts of callers have.
+type callers struct{}
 
 // TestShared lets callers come while a run is under way: they share the next one. One of them goes away before it begins.
 func TestShared(t *testing.T) {
@@ -30,7 +34,8 @@ func TestShared(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				runs, step := 0, make(chan struct{})
-				do := mongostore.Shared(func(context.Context) (id message.ID, err error) {
+				do := mongostore.Shared(func(ctx context.Context) (id message.ID, err error) {
+					assert.Nil(t, ctx.Value(callers{}), "it is the run of no caller")
 					runs++
 					id = messagetest.ID(runs)
 					if <-step; runs == 2 {
@@ -45,7 +50,7 @@ func TestShared(t *testing.T) {
 				first, others, gone := make(chan answer, 1), make(chan answer, 3), make(chan answer, 1)
 				ask := func(ctx context.Context, into chan answer) {
 					go func() {
-						id, err := do(ctx)
+						id, err := do(context.WithValue(ctx, callers{}, true))
 						into <- answer{id, err}
 					}()
 					synctest.Wait()
