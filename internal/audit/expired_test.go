@@ -9,6 +9,7 @@ import (
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
@@ -52,6 +53,19 @@ func TestAuditOfWhatHasExpired(t *testing.T) {
 		require.Len(t, ids, 131-until)
 		require.EqualValues(t, 131-until, total)
 	}
+}
+
+// A purge point that a wrong clock has set into the future is named: nothing shows any more that the user gets.
+func TestAuditOfAPurgePointAhead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	purged := message.LastBefore(w.now.Add(72 * time.Hour))
+	w.change(func(s *userstate.State) { s.Purged = purged })
+	findings, _ := run(t.Context(), t, w.Service, audit.Request{User: "ben", Repair: true})
+	require.Len(t, findings, 1)
+	require.Equal(t, verdict.PurgedAhead, findings[0].Kind)
+	require.Contains(t, findings[0].Detail, "the purge point is in the future: messages sent before 2026-01-05T")
+	require.Contains(t, findings[0].Note, "a purge point never falls")
 }
 
 // A purge cuts a gap, and the audit finds that its number and that of the read mark are right.
