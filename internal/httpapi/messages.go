@@ -104,11 +104,9 @@ func (s *server) publishBatch(w *response, r *http.Request) error {
 		requests := make([]publish.Request, 0, len(items))
 		for _, i := range items {
 			if i.err == nil {
-				own := key
-				if key != "" {
-					own += "#" + strconv.Itoa(i.line)
-				}
-				requests = append(requests, w.asked(i.value, own))
+				request := w.asked(i.value, key)
+				request.Line = i.line
+				requests = append(requests, request)
 			}
 		}
 		results := s.Publish.Publish(r.Context(), requests)

@@ -56,7 +56,7 @@ func (s *Service) resolveFresh(ctx context.Context, attempts []*attempt) []*atte
 		if a.request.Key != "" && a.conditional() {
 			group.Go(func() error {
 				a.result.Err = panics.Do(func() (err error) {
-					_, reserved[i], err = s.keys.Find(ctx, a.result.Message.From, a.request.Key, s.opts.Now())
+					_, reserved[i], err = s.keys.Find(ctx, a.result.Message.From, a.request.reservation(), s.opts.Now())
 					return err
 				})
 				return nil

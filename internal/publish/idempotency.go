@@ -1,11 +1,15 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"mime"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/panics"
@@ -17,6 +21,32 @@ const maxKeyBytes = 255
 
 // reserveConcurrency is how many keys one call reserves at the same time. Concurrent reservations share commits of the store.
 const reserveConcurrency = 64
+
+// reservation returns the text under which the request's key is reserved: the number of the line, # and the key. A single request has no number,
+// so no key of a client is that of a line of a batch with another key.
+func (r Request) reservation() string {
+	line := ""
+	if r.Line > 0 {
+		line = strconv.Itoa(r.Line)
+	}
+	return line + "#" + r.Key
+}
+
+// digest returns the digest of a request for m. It is the same for all spellings of a request. Large integers that a float64 cannot hold stay
+// apart. Attributes without one meaning, such as a name that is there twice, count as they are spelled.
+func digest(m message.Message, identities []string) message.Digest {
+	attrs := jsontext.Value(slices.Clone(m.Attrs))
+	if attrs.Canonicalize(jsontext.CanonicalizeRawInts(false)) == nil {
+		m.Attrs = []byte(attrs)
+	}
+	if string(m.Attrs) == "{}" {
+		m.Attrs = nil
+	}
+	if media, parameters, err := mime.ParseMediaType(m.ContentType); err == nil {
+		m.ContentType = cmp.Or(mime.FormatMediaType(media, parameters), m.ContentType)
+	}
+	return m.DigestTo(identities)
+}
 
 // reserveAll reserves the idempotency keys of attempts. It returns the attempts without an error, which the caller then stores.
 func (s *Service) reserveAll(ctx context.Context, attempts []*attempt) []*attempt {
@@ -43,7 +73,7 @@ func (s *Service) reserve(ctx context.Context, a *attempt) error {
 	}
 	now := s.opts.Now()
 	m := &a.result.Message
-	wanted := message.Key{From: m.From, Key: a.request.Key, ID: m.ID, Digest: a.digest, Expires: now.Add(s.opts.KeyTTL())}
+	wanted := message.Key{From: m.From, Key: a.request.reservation(), ID: m.ID, Digest: a.digest, Expires: now.Add(s.opts.KeyTTL())}
 	var err error
 	if a.key, err = s.hold(ctx, wanted, now); err != nil {
 		return err

@@ -76,6 +76,8 @@ type Request struct {
 	// Key is an idempotency key, or empty. A request with the same sender and key as an earlier request returns the message of the
 	// earlier request.
 	Key string
+	// Line is the request's line in a batch with the key, from 1; 0 is a single request. Requests of different lines have different keys.
+	Line int
 	// MayAddress reports whether the client may address identities of a kind. A nil MayAddress allows none.
 	MayAddress func(kind string) bool
 }
@@ -173,7 +175,7 @@ func (s *Service) prepare(requests []Request, results []Result) []*attempt {
 		if result.Err = err; err == nil {
 			_, refused := declared.Check(result.Message.Attrs)
 			attempts = append(attempts, &attempt{
-				request: r, identities: ids, digest: result.Message.DigestTo(keys(ids)), result: result, issued: id, refused: refused,
+				request: r, identities: ids, digest: digest(result.Message, keys(ids)), result: result, issued: id, refused: refused,
 			})
 		}
 	}

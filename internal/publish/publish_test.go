@@ -67,6 +67,59 @@ func TestKeyReturnsTheFirstMessage(t *testing.T) {
 	require.NotEqual(t, first.ID, one(t, d.Publish(t.Context(), []publish.Request{request("key", "body")})).ID)
 }
 
+// One request in two spellings is one message, and two requests that look alike are not.
+func TestARepeatInAnotherSpelling(t *testing.T) {
+	t.Parallel()
+	for _, spelled := range []struct {
+		first, again string
+		same         bool
+	}{
+		{`{"a":1,"b":{"c":"é","d":2}}`, `{ "b": {"d":2.0, "c":"\u00e9"}, "a":1e0 }`, true},
+		{`{}`, ``, true},
+		{`null`, `{ }`, true},
+		{`{"a":9007199254740993}`, `{"a":9007199254740992}`, false},
+		{`{"a":[1,2]}`, `{"a":[2,1]}`, false},
+		{`{"a":1}`, `{"a":"1"}`, false},
+		{`{"a":null}`, `{}`, false},
+		{`{"a":1,"a":2}`, `{"a":1,"a":2}`, true},
+		{`{"a":1,"a":2}`, `{"a":2,"a":1}`, false},
+		{`{"a":"\ud800"}`, `{"a":"\ud801"}`, false},
+	} {
+		t.Run(spelled.first+" and "+spelled.again, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			asked := request("key", "body")
+			asked.Draft.Attrs, asked.Draft.ContentType = json.RawMessage(spelled.first), "text/plain; charset=utf-8"
+			first := one(t, d.Publish(t.Context(), []publish.Request{asked}))
+			asked.Draft.Attrs, asked.Draft.ContentType = json.RawMessage(spelled.again), "Text/Plain;charset=\"utf-8\""
+			again := d.Publish(t.Context(), []publish.Request{asked})[0]
+			if spelled.same {
+				require.NoError(t, again.Err)
+				require.Equal(t, first.ID, again.Message.ID)
+			} else {
+				require.ErrorIs(t, again.Err, message.ErrKeyReused)
+			}
+		})
+	}
+}
+
+// No text of a key is that of a line of a batch.
+func TestKeysOfLines(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	seen := make(map[message.ID]bool)
+	for _, key := range []string{"day", "day#1", "#day", "1#day", "1", "#1", "1#1"} {
+		for line := range 12 {
+			asked := request(key, "body")
+			asked.Line = line
+			id := one(t, d.Publish(t.Context(), []publish.Request{asked})).ID
+			require.NotContains(t, seen, id, "%s, line %d", key, line)
+			seen[id] = true
+			require.Equal(t, id, one(t, d.colleague(0).Publish(t.Context(), []publish.Request{asked})).ID)
+		}
+	}
+}
+
 func TestOneKeyTwiceInABatch(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -37,7 +37,7 @@ func (c *Client) Publish(ctx context.Context, draft message.Draft, key string) (
 }
 
 // PublishBatch publishes messages, and returns one answer for each, in the same order. Each message succeeds or fails alone. With
-// an idempotency key, message n has the key followed by '#' and n, counted from 1, so the caller can send the same batch again.
+// an idempotency key, message n has a key of its own, made of that key and n, so the caller can send the same batch again.
 // After an error, the result has the answers before the error. Whether the other messages were published is unknown.
 func (c *Client) PublishBatch(ctx context.Context, drafts []message.Draft, key string) ([]Answer, error) {
 	lines := make([]Draft, len(drafts))
