@@ -97,8 +97,8 @@ func tooLong(bytes, most int) refusal {
 func asGiven(value string) (string, refusal) {
 	value = norm.NFC.String(value)
 	for _, r := range value {
-		if unicode.IsControl(r) {
-			return "", "contains a control character"
+		if unicode.In(r, unicode.Cc, unicode.Cf) {
+			return "", "contains a control or format character"
 		}
 	}
 	if len(value) > maxFurther {

@@ -1,15 +1,17 @@
 package canonical
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// webAddress is the form of URLs: the scheme and the host in lower case, without the default port and the fragment, with dot segments
-// resolved. A host that is not ASCII is written as IDNA looks it up. The rest stays as given, but for characters that a path must escape.
+// webAddress is the form of URLs: the scheme and the host in lower case, without the default port, the dot of the root and the fragment, with dot
+// segments resolved. A host that is not ASCII is written as IDNA looks it up. Path and query have the escapes of RFC 3986, 6.2.2.
 func webAddress(value string) (string, refusal) {
 	const want refusal = "is not a URL such as https://example.com/joe"
 	if unprintable(value) {
@@ -29,8 +31,9 @@ func webAddress(value string) (string, refusal) {
 	if wrong != "" {
 		return "", wrong
 	}
-	// An escaped dot is a dot (RFC 3986, 6.2.2.2), so a segment of those is a dot segment, too.
-	u.RawPath = escapedDots.Replace(u.EscapedPath())
+	// An escaped dot is a dot, so a segment of those is a dot segment, too. EscapedPath would not do for all paths: if a character is missing an
+	// escape, it takes %2F for a slash.
+	u.RawPath, u.RawQuery = escaped(cmp.Or(u.RawPath, u.EscapedPath())), escaped(u.RawQuery)
 	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
 		return "", want
 	}
@@ -46,7 +49,18 @@ func webAddress(value string) (string, refusal) {
 	return value, ""
 }
 
-var escapedDots = strings.NewReplacer("%2e", ".", "%2E", ".")
+// escapable matches escapes, and characters that a path and a query must escape.
+var escapable = regexp.MustCompile(`%[0-9A-Fa-f]{2}|[^-A-Za-z0-9._~!$&'()*+,;=:@/?%]`)
+
+// escaped returns a text with an escape, in upper case, for each character that needs one, and for no letter, digit or any of -._~.
+func escaped(text string) string {
+	return escapable.ReplaceAllStringFunc(text, func(found string) string {
+		if code, err := strconv.ParseUint(strings.TrimPrefix(found, "%"), 16, 8); found[0] == '%' && err == nil {
+			found = string([]byte{byte(code)})
+		}
+		return strings.ReplaceAll(url.QueryEscape(found), "+", "%20")
+	})
+}
 
 // webHost returns the host of a URL, with its port unless that is the default of the scheme.
 func webHost(u *url.URL) (string, refusal) {
@@ -55,6 +69,7 @@ func webHost(u *url.URL) (string, refusal) {
 	if host == "" || host[0] == '.' || strings.Contains(host, "..") || strings.Contains(host, "%") { // % begins the zone of an address, which only one machine knows
 		return "", want
 	}
+	host = strings.TrimSuffix(host, ".")
 	if strings.Contains(host, ":") {
 		ip, err := netip.ParseAddr(host)
 		if err != nil {

@@ -108,7 +108,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestUserIDValidate(t *testing.T) {
 	t.Parallel()
-	for _, good := range []message.UserID{"a", "...", ".a", "ann@example.org", "名前", "a:b*c?", message.UserID(strings.Repeat("a", 128)), "\u00ad"} {
+	for _, good := range []message.UserID{"a", "...", ".a", "ann@example.org", "名前", "a:b*c?", message.UserID(strings.Repeat("a", 128)), "a\ufe0f"} {
 		require.NoError(t, good.Validate("user"), "%q", good)
 	}
 	for name, bad := range map[string]message.UserID{
@@ -125,6 +125,12 @@ func TestUserIDValidate(t *testing.T) {
 		"a zero byte":       "a\x00",
 		"a delete":          "a\x7f",
 		"a C1 control":      "a\u0085",
+		"a soft hyphen":     "a\u00ad",
+		"no width":          "a\u200b",
+		"right to left":     "a\u202e",
+		"a byte order mark": "\ufeffa",
+		"a hidden tag":      "a\U000e0061",
+		"a filler":          "a\u3164",
 		"invalid UTF-8":     "a\xff",
 	} {
 		t.Run(name, func(t *testing.T) {

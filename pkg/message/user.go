@@ -9,9 +9,9 @@ import (
 const MaxUserIDBytes = 128
 
 // UserID names a user: as the author of messages, as a recipient, or as the owner of an inbox. It is 1 to
-// MaxUserIDBytes bytes of UTF-8 without control characters, white space or '/', and neither "." nor "..". So
-// it can be one segment of a URL path, and a zero byte can end it in a store's key. User ids are ordered byte
-// by byte.
+// MaxUserIDBytes bytes of UTF-8 without control, format or invisible characters, white space or '/', and neither "."
+// nor "..". So it can be one segment of a URL path, a zero byte can end it in a store's key, and no two ids
+// differ in what nobody sees. User ids are ordered byte by byte.
 type UserID string
 
 // Validate returns nil, or an *InvalidError for the named field that says what is wrong with the id.
@@ -39,6 +39,8 @@ func validateID(field, id, kind string) error {
 			return invalid(field, "contains '/', which %s may not", kind)
 		case unicode.IsControl(r):
 			return invalid(field, "contains the control character %U", r)
+		case unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point):
+			return invalid(field, "contains the invisible character %U", r)
 		case unicode.IsSpace(r):
 			return invalid(field, "contains white space (%U)", r)
 		}
