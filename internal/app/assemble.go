@@ -122,6 +122,9 @@ func (s *assembly) publisher() {
 	shown := s.parts.shown()
 	s.services.Reporter = publish.NewReporter(shown.Messages, shown.Progress, shown.Edges, shown.Users, publish.ReporterOptions{
 		Partitions: s.config.Partitions, ResumeAfter: s.config.Fanout.ResumeAfter, Now: s.opts.Now,
+		Removed: func(ctx context.Context, user message.UserID, id message.ID) (bool, error) {
+			return inbox.Removed(ctx, inbox.Stores{Users: s.parts.Users, Buckets: s.parts.Inbox}, user, id)
+		},
 	})
 	if s.follows = s.rehydrator; !s.has(Rehydrator) {
 		s.follows = s.newRehydrator(nil, elsewhere)

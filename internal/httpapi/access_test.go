@@ -18,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/internal/auth"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -280,6 +281,36 @@ func TestAMessageIsForItsEnds(t *testing.T) {
 	w.pass(time.Second)
 	later := publish(`{"from":"dee","audience":"followers","body":"x"}`)
 	w.must(t, http.StatusNotFound, http.MethodGet, "/v1/messages/"+later, "", as("bob")...)
+}
+
+// A user who purged or deleted a message gets no other way to it. Its author, who got it too, does.
+func TestAMessageThatItsReaderRemovedIsGone(t *testing.T) {
+	t.Parallel()
+	w := guarded(t, settings{})
+	w.pass(time.Minute)
+	deliver := func(n int) string {
+		m := messagetest.Message(n, "dee")
+		m.To = []message.UserID{"bob", "cy", "dee"}
+		_, err := w.db.Messages().Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
+		require.NoError(t, err)
+		for _, owner := range m.To {
+			_, err := w.appender.Append(t.Context(), []bucket.Append{{Owner: owner, Entries: []bucket.Entry{bucket.EntryOf(m)}}})
+			require.NoError(t, err)
+		}
+		return m.ID.String()
+	}
+	status := func(id, who string) int { return w.ask(t, http.MethodGet, "/v1/messages/"+id, "", as(who)...).Code }
+	deleted, purged := deliver(2), deliver(1)
+	for _, who := range []string{"bob", "dee"} {
+		w.must(t, http.StatusOK, http.MethodGet, "/v1/users/"+who+"/inbox", "", as(who)...)
+		w.must(t, http.StatusNoContent, http.MethodDelete, "/v1/users/"+who+"/inbox/"+deleted, "", as(who)...)
+		w.must(t, http.StatusOK, http.MethodPost, "/v1/users/"+who+"/inbox:purge",
+			`{"until":"`+messagetest.ID(1).Time().Format(client.TimeLayout)+`"}`, as(who)...)
+		for _, id := range []string{deleted, purged} {
+			require.Equal(t, map[string]int{"bob": http.StatusNotFound, "dee": http.StatusOK}[who], status(id, who))
+			require.Equal(t, http.StatusOK, status(id, "cy"), "it is there for the others")
+		}
+	}
 }
 
 func TestRates(t *testing.T) {

@@ -4,8 +4,19 @@ import (
 	"context"
 	"time"
 
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
+
+// Removed reports whether a message has expired in a user's inbox, or whether the user has deleted it.
+func Removed(ctx context.Context, stores Stores, user message.UserID, id message.ID) (bool, error) {
+	state, err := userstate.Get(ctx, stores.Users, user)
+	if err != nil || !state.Purged.Less(id) {
+		return err == nil, err
+	}
+	return bucket.Deleted(ctx, stores.Buckets, user, state.Head, id)
+}
 
 // Purge lets all messages of a user expire that were sent at a time or before, permanently, and returns how many. These are the messages in
 // buckets and gaps that had not expired. A message that is deleted, or that is not there yet, does not count. With dry, Purge changes nothing.

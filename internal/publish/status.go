@@ -47,6 +47,8 @@ type ReporterOptions struct {
 	// ResumeAfter is after which time a message that does not move is routed again.
 	ResumeAfter time.Duration
 	Now         func() time.Time
+	// Removed, unless it is nil, reports whether a message that was for a user has expired in their inbox, or whether they have deleted it.
+	Removed func(context.Context, message.UserID, message.ID) (bool, error)
 }
 
 // NewReporter returns a Reporter.
@@ -133,7 +135,7 @@ func (r *Reporter) NeverSeen(ctx context.Context, m message.Message) (n int64, e
 	return n, err
 }
 
-// For reports whether a message is for a user: see follow.ForAny.
+// For reports whether a message is for a user, and whether they have kept it: see follow.ForAny.
 func (r *Reporter) For(ctx context.Context, m message.Message, user message.UserID) (bool, error) {
 	var edges []follow.Edge
 	if pairs := follow.Pairs(m, user); len(pairs) > 0 {
@@ -142,5 +144,9 @@ func (r *Reporter) For(ctx context.Context, m message.Message, user message.User
 			return false, err
 		}
 	}
-	return follow.ForAny(m, user, edges), nil
+	if !follow.ForAny(m, user, edges) || r.opts.Removed == nil {
+		return follow.ForAny(m, user, edges), nil
+	}
+	removed, err := r.opts.Removed(ctx, user, m.ID)
+	return !removed, err
 }

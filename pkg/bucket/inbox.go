@@ -220,6 +220,14 @@ func deleteHeld(ctx context.Context, store Store, owner message.UserID, hint Hin
 	return fmt.Errorf("delete %s from the inbox of %s: %w", id, owner, ErrNotFound)
 }
 
+// Deleted reports whether an owner has deleted the message with that id. A deletion that an emptied bucket held is forgotten: all messages up to the
+// purge point have expired.
+func Deleted(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) (bool, error) {
+	_, holders, err := locate(ctx, store, owner, hint, id)
+	deleted := func(e Entry) bool { return e.ID == id && e.Deleted }
+	return slices.ContainsFunc(holders, func(b Bucket) bool { return slices.ContainsFunc(b.Entries, deleted) }), err
+}
+
 // locate returns the head and the buckets that can hold id, without contents. The last is the highest bucket with a floor below id: it holds id
 // if the message came in order. The others are the buckets above it to which messages came late. The entries of all lower buckets are
 // below id. An empty inbox has no such buckets.
