@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -128,6 +129,7 @@ func (b *batch) end(t client.ProblemType, detail string) *client.Problem {
 type stream struct {
 	io.Reader
 	w           *response
+	unread      bool // the body has not been read to its end
 	control     *http.ResponseController
 	idleTimeout time.Duration
 	timer       *time.Timer
@@ -135,7 +137,8 @@ type stream struct {
 }
 
 func newStream(w *response, body io.Reader, idleTimeout time.Duration) *stream {
-	s := &stream{Reader: body, w: w, control: http.NewResponseController(w), idleTimeout: idleTimeout}
+	s := &stream{Reader: body, w: w, unread: w.unread, control: http.NewResponseController(w), idleTimeout: idleTimeout}
+	w.unread = false
 	// A connection may lack one of these calls, and does not need it then: HTTP/2 is always full duplex.
 	_ = s.control.EnableFullDuplex()
 	_ = s.control.SetReadDeadline(time.Time{})
@@ -154,7 +157,9 @@ func newStream(w *response, body io.Reader, idleTimeout time.Duration) *stream {
 func (s *stream) Read(p []byte) (int, error) {
 	s.timer.Reset(s.idleTimeout)
 	defer s.timer.Stop()
-	return s.Reader.Read(p)
+	n, err := s.Reader.Read(p)
+	s.unread = s.unread && !errors.Is(err, io.EOF)
+	return n, err
 }
 
 // Write writes a part of the answer and flushes it. Its error wraps errHungUp, unless the server has cut the request.
@@ -171,11 +176,16 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// close gives the client one more idle timeout to receive the rest of the answer. After a timeout it does nothing.
+// close gives the client one more idle timeout to receive the rest of the answer, and ends the reading of the body. After a timeout it does nothing.
 func (s *stream) close() {
 	s.timer.Stop()
 	if s.timedOut.Load() {
 		return
+	}
+	if s.unread {
+		leaveBody(s.control)
+		// A full-duplex server would take the rest of the body for the next request. A reader that exceeds its limit closes the connection.
+		_, _ = http.MaxBytesReader(s.w.ResponseWriter, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
 	}
 	_ = s.control.SetWriteDeadline(time.Now().Add(s.idleTimeout)) //nolint:forbidigo // net.Conn compares deadlines with the system's clock
 }

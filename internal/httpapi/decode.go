@@ -53,6 +53,7 @@ func readObject(w *response, r *http.Request, limit int, v any) error {
 		}
 		return w.brokenOff(err, newProblem(client.ProblemMalformed, "", "the request body broke off: send it again"))
 	}
+	w.unread = false
 	return decodeObject(b.Bytes(), v, "the request body")
 }
 

@@ -31,6 +31,8 @@ type response struct {
 	status int
 	// message is the id of the published message, or zero.
 	message message.ID
+	// unread is true until the body of the request is read to its end, or by a stream.
+	unread bool
 	// gone reports whether the client has ended the request, and not the server; cut the reverse.
 	gone, cut func() bool
 	// left is the error of a request that could not be finished because its client is gone; nil if there is none.
@@ -50,18 +52,30 @@ func (w *response) outcome() int {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *response) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
+	w.begin(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (w *response) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.begin(http.StatusOK)
 	return w.ResponseWriter.Write(p)
+}
+
+func (w *response) begin(status int) {
+	if w.status != 0 {
+		return
+	}
+	w.status = status
+	if w.unread {
+		leaveBody(http.NewResponseController(w.ResponseWriter))
+	}
+}
+
+// leaveBody gives the client a second to send the rest of a body that no handler reads. Then net/http closes the connection. Without the
+// deadline a client without a token could hold a connection for as long as it sends a byte now and then.
+func leaveBody(control *http.ResponseController) {
+	_ = control.SetReadDeadline(time.Now().Add(time.Second)) //nolint:forbidigo // net.Conn compares deadlines with the system's clock
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -69,7 +83,7 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // ServeHTTP answers one request. If the handler panics, the answer is a problem, or the connection is cut.
 func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w := &response{ResponseWriter: rw, request: s.instance + "-" + strconv.FormatUint(s.requests.Add(1), 10)}
+	w := &response{ResponseWriter: rw, request: s.instance + "-" + strconv.FormatUint(s.requests.Add(1), 10), unread: r.ContentLength != 0}
 	w.Header().Set(client.RequestIDHeader, w.request)
 	started := s.opts.Now()
 	s.measured.inFlight.Inc()
