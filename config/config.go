@@ -215,6 +215,7 @@ type Rate struct {
 	SenderBurst  int `key:"sender_burst"`
 	Address      int `key:"address"`
 	AddressBurst int `key:"address_burst"`
+	Edges        int `key:"edges"`
 }
 
 // Log configures the log.

@@ -77,7 +77,7 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 		"http.write_timeout": "1m19s", "insecure": "true", "nats.credentials_file": "/c", "nats.ca_file": "/d", "nats.cert_file": "/e", "nats.key_file": "/f",
 		"mongodb.uri_file": "/g", "mongodb.ca_file": "/h", "mongodb.cert_file": "/i", "auth.tokens_file": "/j", "auth.jwt_keys_file": "/k",
 		"auth.jwt_audience": "fanmail", "auth.jwt_issuer": "https://issuer", "auth.grace": "2h", "tls.cert_file": "/l", "tls.key_file": "/m", "tls.client_ca_file": "/n",
-		"rate.sender": "1", "rate.sender_burst": "2", "rate.address": "3", "rate.address_burst": "4",
+		"rate.sender": "1", "rate.sender_burst": "2", "rate.address": "3", "rate.address_burst": "4", "rate.edges": "5",
 		"backup.dir": "/o", "http.max_header": "9KiB", "log.level": "debug", "log.format": "console",
 	}
 	for _, key := range config.Keys() {

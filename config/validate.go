@@ -109,6 +109,7 @@ func (c Config) security(v *validator) {
 	within(v, "rate.sender_burst", c.Rate.SenderBurst, 1, maxRate)
 	within(v, "rate.address", c.Rate.Address, 0, maxRate)
 	within(v, "rate.address_burst", c.Rate.AddressBurst, 1, maxRate)
+	within(v, "rate.edges", c.Rate.Edges, 0, maxRate)
 }
 
 // maxRate is more than one process answers in a second.

@@ -87,6 +87,7 @@ func (a *App) secure(o httpapi.Options) httpapi.Options {
 	o.LocalOnly = !authenticates(a.config) && !a.config.Insecure
 	o.SenderRate = httpapi.Rate{PerSecond: r.Sender, Burst: r.SenderBurst}
 	o.AddressRate = httpapi.Rate{PerSecond: r.Address, Burst: r.AddressBurst}
+	o.EdgeRate = httpapi.Rate{PerSecond: r.Edges, Burst: a.config.Limits.BatchLines}
 	return o
 }
 

@@ -190,6 +190,14 @@ func (w *response) mayRead(field string, user message.UserID) error {
 	return nil
 }
 
+// mayAdd is mayRead for a new edge of the user. It refuses one that exceeds the user's rate, unless an operator makes it.
+func (s *server) mayAdd(w *response, field string, user message.UserID) error {
+	if err := w.mayRead(field, user); err != nil || w.principal.Has(auth.Admin) {
+		return err
+	}
+	return s.edges.take(string(user), "user")
+}
+
 // sees reports whether the principal is the sender or a recipient of a message.
 func (s *server) sees(w *response, r *http.Request, m message.Message) (bool, error) {
 	if w.sent(m) {

@@ -344,6 +344,26 @@ func TestRates(t *testing.T) {
 	w.must(t, http.StatusOK, http.MethodGet, "/healthz", "")
 }
 
+// A user begins so many edges in a second, of whatever kind. An operator has no limit.
+func TestRateOfEdges(t *testing.T) {
+	t.Parallel()
+	w := guarded(t, settings{options: func(o *httpapi.Options) { o.EdgeRate = httpapi.Rate{PerSecond: 1, Burst: 3} }})
+	w.must(t, http.StatusCreated, http.MethodPut, "/v1/topics/news", "", as("operator")...)
+	w.must(t, http.StatusNoContent, http.MethodPut, "/v1/users/bob/following/ann", "", as("bob")...)
+	w.must(t, http.StatusNoContent, http.MethodPut, "/v1/users/bob/topics/news", "", as("bob")...)
+	line := `{"follower":"bob","followee":"dee"}` + "\n"
+	answer := w.must(t, http.StatusOK, http.MethodPost, "/v1/following:batch", line+line, as("bob")...)
+	require.Contains(t, answer, `{"accepted":1,"rejected":[{"line":2,"error":"this user sends more than it may`)
+	w.must(t, http.StatusTooManyRequests, http.MethodPut, "/v1/users/bob/blocked/cy", "", as("bob")...)
+	answer = w.must(t, http.StatusOK, http.MethodPost, "/v1/subscriptions:batch", `{"user":"bob","topic":"news"}`, as("bob")...)
+	require.Contains(t, answer, `"accepted":0`)
+	w.must(t, http.StatusNoContent, http.MethodDelete, "/v1/users/bob/following/ann", "", as("bob")...)
+	w.must(t, http.StatusNoContent, http.MethodPut, "/v1/users/cy/following/ann", "", as("cy")...)
+	w.must(t, http.StatusNoContent, http.MethodPut, "/v1/users/bob/following/ann", "", as("operator")...)
+	w.pass(time.Second)
+	w.must(t, http.StatusNoContent, http.MethodPut, "/v1/users/bob/blocked/cy", "", as("bob")...)
+}
+
 func TestBrowsersOfStrangers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{options: func(o *httpapi.Options) { o.LocalOnly = true }})

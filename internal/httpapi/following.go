@@ -59,7 +59,7 @@ func (s *server) followBatch(w *response, r *http.Request) error {
 		if err != nil {
 			return pair, err
 		}
-		return pair, w.mayRead("follower", pair.Follower)
+		return pair, s.mayAdd(w, "follower", pair.Follower)
 	}
 	return handleBatch(s, w, r, decode, func(pairs []follow.Pair) ([]error, error) {
 		errs, err := make([]error, len(pairs)), s.Following.Follow(r.Context(), pairs)

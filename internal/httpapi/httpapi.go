@@ -82,8 +82,8 @@ type Options struct {
 	// LocalOnly refuses requests whose Host is neither an IP address nor localhost. It protects a server without authentication
 	// from pages in a browser on the same host: another site can point a name of its own at this host.
 	LocalOnly bool
-	// SenderRate limits the messages of one sender, AddressRate the requests of one address.
-	SenderRate, AddressRate Rate
+	// SenderRate limits the messages of one sender, AddressRate the requests of one address, EdgeRate the new edges of one user.
+	SenderRate, AddressRate, EdgeRate Rate
 	// Now is the clock that measures requests. It is required.
 	Now func() time.Time
 	// Metrics is the registry of the metrics; nil registers none.
@@ -104,6 +104,7 @@ func newServer(services Services, opts Options) *server {
 		measured: newMetrics(opts.Metrics), mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8],
 		anyone: auth.Anyone(), sites: http.NewCrossOriginProtection(),
 		senders: newLimiter(opts.SenderRate, opts.Now), addresses: newLimiter(opts.AddressRate, opts.Now),
+		edges:    newLimiter(opts.EdgeRate, opts.Now),
 		refusals: opts.Logger.Sample(&zerolog.BurstSampler{Burst: refusalBurst, Period: refusalPeriod}),
 	}
 }
@@ -133,11 +134,13 @@ type server struct {
 	// routed has the endpoints of each pattern.
 	routed map[string]methods
 
-	anyone             *auth.Principal
-	sites              *http.CrossOriginProtection
-	senders, addresses *limiter
-	refusals           zerolog.Logger
-	readiness          readiness
+	anyone *auth.Principal
+	sites  *http.CrossOriginProtection
+
+	senders, addresses, edges *limiter
+
+	refusals  zerolog.Logger
+	readiness readiness
 
 	// instance and requests form the ids of requests. instance differs between servers and starts.
 	instance string

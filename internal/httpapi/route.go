@@ -61,6 +61,9 @@ func (s *server) serve(m methods) http.Handler {
 				s.measured.noRoom.Inc()
 				err = refuse(client.ProblemBusy, "", "the server's disk is nearly full, and it accepted nothing of this request: try again after Retry-After")
 			}
+			if err == nil && e.adds && e.access.own {
+				err = s.mayAdd(w, "user", message.UserID(r.PathValue("user")))
+			}
 			if err == nil {
 				err = e.run(w, r)
 			}

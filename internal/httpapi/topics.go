@@ -124,7 +124,7 @@ func (s *server) subscribeBatch(w *response, r *http.Request) error {
 		if err := sub.Topic.Validate("topic"); err != nil {
 			return sub, err
 		}
-		return sub, w.mayRead("user", sub.User)
+		return sub, s.mayAdd(w, "user", sub.User)
 	}
 	return handleBatch(s, w, r, decode, func(all []topics.Subscription) ([]error, error) { return s.Topics.Subscribe(r.Context(), all) })
 }
