@@ -195,7 +195,7 @@ func (s *assembly) inboxes() {
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{
-			Messages: p.Messages, Buckets: p.Inbox, Users: p.Users, Appender: s.appender,
+			Buckets: p.Inbox, Users: p.Users, Appender: s.appender,
 			Shown: inbox.Shown{Buckets: shown.Inbox, Index: shown.Index, Users: shown.Users},
 		}, rehydrator,
 		inbox.Options{

@@ -116,7 +116,7 @@ func newMeasuredOf(t *testing.T, size int) measured {
 		})
 	service := inbox.New(
 		inbox.Stores{
-			Messages: db.Messages(), Buckets: db.Inbox(), Users: db.Users(), Appender: appender,
+			Buckets: db.Inbox(), Users: db.Users(), Appender: appender,
 			Shown: inbox.Shown{Buckets: plain.Inbox(), Users: plain.Users()},
 		}, rehydrator, inbox.Options{Rules: current, ViewedEvery: rig.DormantAfter / 128, Now: time.Now})
 	m := measured{DB: db, commands: asked, appender: appender, rehydrator: rehydrator, inboxes: service, bus: rig.NewBus(t, rig.Partitions)}

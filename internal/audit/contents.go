@@ -48,10 +48,15 @@ func (c contents) newest() message.ID {
 	return c[len(c)-1].id
 }
 
+// address returns whom an entry says that its message is for.
+func address(e bucket.Entry) string {
+	return fmt.Sprintf("%q %d %q %q", e.To, e.ToCount, e.Audience, e.Topics)
+}
+
 // says returns a hash of an entry's content.
 func says(e bucket.Entry) uint64 {
 	h := xxhash.New()
-	for _, part := range []string{string(e.From), e.Body, e.ContentType, string(e.Attrs)} {
+	for _, part := range []string{string(e.From), e.Body, e.ContentType, string(e.Attrs), address(e)} {
 		_, _ = fmt.Fprintf(h, "%d:", len(part)) // a hash takes everything
 		_, _ = h.WriteString(part)
 	}
@@ -157,6 +162,7 @@ func differences(entry, want bucket.Entry) []string {
 		{"body", entry.Body, want.Body},
 		{"content_type", entry.ContentType, want.ContentType},
 		{"attrs", string(entry.Attrs), string(want.Attrs)},
+		{"address", address(entry), address(want)},
 	} {
 		if field.got != field.want {
 			fields = append(fields, field.name)

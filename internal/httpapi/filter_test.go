@@ -27,7 +27,7 @@ func attributed(t *testing.T) *world {
 	var current *recorded.Current
 	current, services.Settings = recordedIn(t, w.db.Settings(), w)
 	services.Inbox = inbox.New(
-		inbox.Stores{Messages: w.db.Messages(), Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender}, services.Rehydrate,
+		inbox.Stores{Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender}, services.Rehydrate,
 		inbox.Options{Rules: current.Rules, Now: w.clock, Attributes: current.Attributes},
 	)
 	w.handler = httpapi.New(services, w.options)

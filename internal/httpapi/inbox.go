@@ -38,15 +38,11 @@ func (s *server) inbox(w *response, r *http.Request, user message.UserID) error 
 	if err != nil {
 		return err
 	}
-	addressed, err := s.Inbox.Addressed(r.Context(), user, page.Entries)
-	if err != nil {
-		return err
-	}
 	messages := make([]client.InboxMessage, len(page.Entries))
 	for i, e := range page.Entries {
 		messages[i] = client.InboxMessage{
 			ID: e.ID, From: e.From, Sent: client.Time{Time: e.Sent()},
-			To: addressed[i].To, ToCount: addressed[i].Named, Audience: addressed[i].Audience, Topics: addressed[i].Topics,
+			To: e.To, ToCount: e.ToCount, Audience: e.Audience, Topics: e.Topics,
 			Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs,
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -18,10 +19,10 @@ func TestWire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	w.see(t, "bob", "cy")
-	w.deliver(t, "bob", 1, 3)
+	w.deliver(t, "bob", 1, 2)
 	m := messagetest.Message(3, "ann")
 	m.To, m.Topics = []message.UserID{"al", "bob", "cy"}, []message.Topic{"news", "programming/go"}
-	_, err := w.db.Messages().Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
+	_, err := w.appender.Append(t.Context(), []bucket.Append{{Owner: "bob", Entries: []bucket.Entry{bucket.EntryOf(m)}}})
 	require.NoError(t, err)
 	published := w.must(t, http.StatusAccepted, http.MethodPost, "/v1/messages",
 		`{"from":"ann","to":["bob"],"audience":"followers","body":"<b>","content_type":"text/html","attrs":{ "n": 1 }}`)

@@ -128,7 +128,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
 			Identities: identified, Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return 24 * time.Hour }, Unknown: subscriptions.Unknown, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
 		}),
-		Reporter:  publish.NewReporter(messages, db.Progress(), db.Edges(), db.Users(), publish.ReporterOptions{
+		Reporter: publish.NewReporter(messages, db.Progress(), db.Edges(), db.Users(), publish.ReporterOptions{
 			Partitions: partitions, Now: w.clock,
 			Removed: func(ctx context.Context, user message.UserID, id message.ID) (bool, error) {
 				return inbox.Removed(ctx, inbox.Stores{Users: db.Users(), Buckets: db.Inbox()}, user, id)
@@ -137,7 +137,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		Following: followings,
 		Topics:    subscriptions,
 		Inbox: inbox.New(
-			inbox.Stores{Messages: db.Messages(), Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender}, rehydrator,
+			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender}, rehydrator,
 			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock, Expired: w.expired},
 		),
 		Rehydrate: rehydrator,

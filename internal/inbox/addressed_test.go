@@ -1,10 +1,8 @@
 package inbox_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,82 +13,43 @@ import (
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
-// numbered returns users in ascending order.
-func numbered(n int) []message.UserID {
-	users := make([]message.UserID, n)
-	for i := range users {
-		users[i] = message.UserID(fmt.Sprintf("user-%02d", i))
-	}
-	return users
-}
-
-// A page says whom its messages are for: by at most 16 names, of which the reader's is the first.
-func TestAddressed(t *testing.T) {
+// A page says whom its messages are for, by names only to those who are named among at most 16, and to the author. It does not read the
+// messages again, so it says so when they are gone. The same holds for the messages of a gap.
+func TestWhomAMessageIsFor(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, func(t *testing.T, w *world) {
 		t.Helper()
-		names := numbered(17)
+		names := make([]message.UserID, 17)
+		for i := range names {
+			names[i] = message.UserID(fmt.Sprintf("user-%02d", i))
+		}
 		messages := []message.Message{
 			{ID: id(0), From: "author", To: names, Body: "seventeen"},
 			{ID: id(1), From: "other", To: names[:16], Topics: []message.Topic{"news", "programming/go"}, Body: "sixteen"},
 			{ID: id(2), From: "author", To: names[16:], Audience: message.AudienceFollowers, Body: "one"},
 			{ID: id(3), From: "author", Audience: message.AudienceFollowers, Body: "none"},
 		}
-		_, err := w.Messages.Insert(t.Context(), messages, rig.Rules().Timing())
-		require.NoError(t, err)
-		entries := []bucket.Entry{{ID: id(9), From: "author", Body: "removed"}}
-		for _, m := range messages {
-			entries = append(entries, bucket.EntryOf(m))
-		}
-		last := append([]message.UserID{"user-16"}, names[:15]...)
-		for reader, want := range map[message.UserID][]message.UserID{"user-16": last, "user-00": names[:16], "stranger": names[:16]} {
-			got, err := w.Addressed(t.Context(), reader, entries)
+		shown := map[message.UserID][]int{"user-16": {2}, "user-00": {1}, "stranger": nil, "author": {2}}
+		for reader, named := range shown {
+			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, reader))
+			a := bucket.Append{Owner: reader}
+			for _, m := range messages {
+				a.Entries = append(a.Entries, bucket.EntryOf(m))
+			}
+			results, err := w.Appender.Append(t.Context(), []bucket.Append{a})
 			require.NoError(t, err)
-			require.Equal(t, []inbox.Addressed{
-				{},
-				{To: want, Named: 17},
-				{To: names[:16], Named: 16, Topics: messages[1].Topics},
-				{To: names[16:], Named: 1, Audience: message.AudienceFollowers},
-				{Audience: message.AudienceFollowers},
-			}, got, reader)
+			require.NoError(t, results[0].Err)
+			page, err := w.Read(t.Context(), reader, inbox.Request{Limit: 5, Peek: true})
+			require.NoError(t, err)
+			require.Len(t, page.Entries, len(messages))
+			for i, e := range page.Entries {
+				n := len(messages) - 1 - i
+				want := bucket.EntryOf(messages[n])
+				if want.To = nil; len(named) > 0 && named[0] == n {
+					want.To = messages[n].To
+				}
+				require.Equal(t, want, e, "%s, %d", reader, n)
+			}
 		}
 	})
-}
-
-// damagedMessages is a message.Store in which some messages cannot be read.
-type damagedMessages struct {
-	message.Store
-	damaged map[message.ID]bool
-}
-
-func (s damagedMessages) GetMany(ctx context.Context, refs []message.Ref) ([]message.Found, error) {
-	found, err := s.Store.GetMany(ctx, refs)
-	for i := range found {
-		if s.damaged[refs[i].ID] {
-			found[i] = message.Found{Err: fmt.Errorf("message %s: %w", refs[i].ID, message.ErrCorrupt)}
-		}
-	}
-	return found, err
-}
-
-// A damaged message hurts neither the page nor what it says of the others.
-func TestAddressedByADamagedMessage(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
-	w.send(t, "ann", 0, 3)
-	w.fill(t, "ann", 0, 3)
-	w.Clock.Advance(time.Second)
-	service := inbox.New(
-		inbox.Stores{
-			Messages: damagedMessages{w.Messages, map[message.ID]bool{id(1): true}}, Buckets: w.Inbox, Users: w.Users, Appender: w.Appender,
-		},
-		w.rehydrator, inbox.Options{Rules: rig.Rules, Now: w.Clock.Now},
-	)
-	page, err := service.Read(t.Context(), "ann", inbox.Request{Limit: 5, Peek: true})
-	require.NoError(t, err)
-	got, err := service.Addressed(t.Context(), "ann", page.Entries)
-	require.NoError(t, err)
-	ann := inbox.Addressed{To: []message.UserID{"ann"}, Named: 1}
-	require.Equal(t, []inbox.Addressed{ann, {}, ann}, got)
 }

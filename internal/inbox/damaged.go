@@ -19,18 +19,15 @@ const (
 // damaged tells of damaged records that fail no request.
 type damaged struct {
 	logger zerolog.Logger
-	// users and messages count what is left out.
-	users, messages prometheus.Counter
+	users  prometheus.Counter // those that are left out
 }
 
 func newDamaged(logger zerolog.Logger, registerer prometheus.Registerer) damaged {
-	found := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
-		Name: "fanmail_inbox_damaged_total",
-		Help: "Damaged records that an answer leaves out: inboxes that were to be counted, and messages of a page, without which it does not say whom they are for.",
-	}, []string{"record"})
 	return damaged{
 		logger: logger.Sample(&zerolog.BurstSampler{Burst: damagedBurst, Period: damagedPeriod}),
-		users:  found.WithLabelValues("inbox"), messages: found.WithLabelValues("message"),
+		users: promauto.With(registerer).NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_inbox_damaged_total", Help: "Inboxes that were to be counted, and that an answer leaves out because they are damaged.",
+		}),
 	}
 }
 
@@ -38,10 +35,4 @@ func newDamaged(logger zerolog.Logger, registerer prometheus.Registerer) damaged
 func (d damaged) user(err error, user message.UserID) {
 	d.users.Inc()
 	d.logger.Error().Err(err).Str("user", string(user)).Msg("records of a user are damaged: their inbox is not counted")
-}
-
-// message tells of a message of which a page does not say whom it is for.
-func (d damaged) message(err error, id message.ID) {
-	d.messages.Inc()
-	d.logger.Error().Err(err).Stringer("message_id", id).Msg("a message is damaged: pages do not say whom it is for")
 }

@@ -19,10 +19,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Stores are the stores that hold inboxes, and the messages that pages show.
+// Stores are the stores that hold inboxes.
 type Stores struct {
-	// Messages is needed by Addressed only.
-	Messages message.Store
 	Buckets  bucket.Store
 	Users    userstate.Store
 	Appender *bucket.Appender

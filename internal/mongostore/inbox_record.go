@@ -66,13 +66,19 @@ type entryRecord struct {
 	Body        string         `bson:"body,omitempty"`
 	ContentType string         `bson:"content_type,omitempty"`
 	Attrs       []byte         `bson:"attrs,omitempty"`
-	Recovered   bool           `bson:"recovered,omitempty"`
-	Deleted     bool           `bson:"deleted,omitempty"`
-	Expired     bool           `bson:"expired,omitempty"`
+
+	To       []message.UserID `bson:"to,omitempty"`
+	ToCount  int32            `bson:"to_count,omitempty"`
+	Audience message.Audience `bson:"audience,omitempty"`
+	Topics   []message.Topic  `bson:"topics,omitempty"`
+
+	Recovered bool `bson:"recovered,omitempty"`
+	Deleted   bool `bson:"deleted,omitempty"`
+	Expired   bool `bson:"expired,omitempty"`
 }
 
 // contentFields are the fields of an entry that it loses when it expires.
-var contentFields = []string{fieldEntryFrom, "body", "content_type", fieldEntryAttrs, "recovered"}
+var contentFields = []string{fieldEntryFrom, "body", "content_type", fieldEntryAttrs, "to", "to_count", "audience", "topics", "recovered"}
 
 type tombstoneRecord struct {
 	Slot int32        `bson:"slot"`
@@ -85,7 +91,10 @@ func encodeEntry(e *bucket.Entry) (bson.Raw, error) {
 	if e.Deleted {
 		return bson.Marshal(entryRecord{ID: &id, Deleted: true})
 	}
-	r := entryRecord{ID: &id, From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs, Recovered: e.Recovered}
+	r := entryRecord{
+		ID: &id, From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs, Recovered: e.Recovered,
+		To: e.To, ToCount: int32(e.ToCount), Audience: e.Audience, Topics: e.Topics, //nolint:gosec // at most message.MaxRecipients
+	}
 	return bson.Marshal(r)
 }
 
@@ -94,7 +103,7 @@ func (r *entryRecord) entry() (e bucket.Entry, err error) {
 		return bucket.Entry{}, err
 	}
 	e.From, e.Body, e.ContentType, e.Attrs, e.Recovered, e.Deleted = r.From, r.Body, r.ContentType, r.Attrs, r.Recovered, r.Deleted
-	e.Expired = r.Expired
+	e.To, e.ToCount, e.Audience, e.Topics, e.Expired = r.To, int(r.ToCount), r.Audience, r.Topics, r.Expired
 	return e, nil
 }
 

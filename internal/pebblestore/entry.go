@@ -127,10 +127,18 @@ type entryContent struct {
 	Body        string          `cbor:"2,keyasint,omitempty"`
 	ContentType string          `cbor:"3,keyasint,omitempty"`
 	Attrs       json.RawMessage `cbor:"4,keyasint,omitempty"`
+
+	To       []message.UserID `cbor:"5,keyasint,omitempty"`
+	ToCount  int              `cbor:"6,keyasint,omitempty"`
+	Audience message.Audience `cbor:"7,keyasint,omitempty"`
+	Topics   []message.Topic  `cbor:"8,keyasint,omitempty"`
 }
 
 func encodeContent(e *bucket.Entry) []byte {
-	return encode(nil, entryContent{From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs})
+	return encode(nil, entryContent{
+		From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs,
+		To: e.To, ToCount: e.ToCount, Audience: e.Audience, Topics: e.Topics,
+	})
 }
 
 // newEncoder returns the encoder for the entries of pushes. The length of an entry includes the header of its record.
@@ -150,7 +158,10 @@ func (r *entryRecord) entry() (bucket.Entry, error) {
 	if err := decode(spaceInbox, r.content, &c); err != nil {
 		return bucket.Entry{}, err
 	}
-	return bucket.Entry{ID: r.id, From: c.From, Body: c.Body, ContentType: c.ContentType, Attrs: c.Attrs, Recovered: r.recovered}, nil
+	return bucket.Entry{
+		ID: r.id, From: c.From, Body: c.Body, ContentType: c.ContentType, Attrs: c.Attrs, Recovered: r.recovered,
+		To: c.To, ToCount: c.ToCount, Audience: c.Audience, Topics: c.Topics,
+	}, nil
 }
 
 // only returns the entry with one field of its contents. The others are not decoded.

@@ -175,7 +175,7 @@ func (f *Feed) step(
 	}
 	for _, m := range messages {
 		if f.holds(m) {
-			found = append(found, bucket.EntryOf(m.Message))
+			found = append(found, bucket.EntryOf(m.Message).For(f.user))
 		}
 	}
 	switch {

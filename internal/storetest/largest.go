@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,10 +38,13 @@ func WriteLargest(t *testing.T, db Database) {
 		ID: messagetest.ID(1), From: owner, Audience: message.AudienceFollowers, Attrs: json.RawMessage(`{}`),
 		Body: strings.Repeat("x", message.MaxTextBytes-2), ContentType: "text/" + strings.Repeat("x", 250),
 	}
-	entry := bucket.EntryOf(m)
 	for n := range message.MaxRecipients {
 		m.To = append(m.To, longest(n))
 	}
+	segment := strings.Repeat("x", message.MaxSegmentBytes)
+	deepest := message.ParseTopic(strings.TrimSuffix(strings.Repeat(segment+"/", message.MaxTopicSegments), "/"))
+	entry := bucket.EntryOf(m)
+	entry.To, entry.Topics = m.To[:bucket.MaxNames], slices.Repeat([]message.Topic{deepest}, message.MaxTopics)
 	_, err := db.Messages.Insert(ctx, []message.Message{m}, message.Timing{Slack: -message.MaxSlack})
 	require.NoError(t, err)
 
@@ -71,8 +75,6 @@ func WriteLargest(t *testing.T, db Database) {
 	require.True(t, stepped[0].Applied)
 	require.NoError(t, db.Users.RaiseHeads(ctx, []bucket.Head{{Owner: owner, Hint: bucket.Hint{Sequence: math.MaxUint32, Floor: m.ID}}}))
 
-	segment := strings.Repeat("x", message.MaxSegmentBytes)
-	deepest := message.ParseTopic(strings.TrimSuffix(strings.Repeat(segment+"/", message.MaxTopicSegments), "/"))
 	ended := follow.Subscription{Pair: follow.Pair{Follower: owner, Followee: deepest.Source()}, Number: math.MaxInt64}
 	open := follow.Subscription{Pair: follow.Pair{Follower: other, Followee: deepest.Source()}, Number: math.MaxInt64}
 	for n := range follow.MaxSpans {

@@ -19,7 +19,7 @@ type Append struct {
 	Owner message.UserID
 	// Hint is a hint for the owner's head. It may be behind the head.
 	Hint Hint
-	// Entries are ascending by id. One that occurs twice is appended once. A tombstone is the only entry of its Append.
+	// Entries are ascending by id. The Appender appends each as Entry.For says. One that occurs twice is appended once. A tombstone is the only entry of its Append.
 	Entries []Entry
 }
 

@@ -31,6 +31,12 @@ type Entry struct {
 	Body        string
 	ContentType string
 	Attrs       json.RawMessage
+	// To are the users whom the message names, if these are at most MaxNames and the owner of the inbox is one of them, or the author. ToCount
+	// counts all whom it names.
+	To       []message.UserID
+	ToCount  int
+	Audience message.Audience
+	Topics   []message.Topic
 	// Recovered reports that a rehydration appended the entry, not fan-out.
 	Recovered bool
 	// Deleted marks a tombstone. A tombstone keeps only the ID. A blanked entry keeps no ID either: see Store.Blank.
@@ -39,9 +45,26 @@ type Entry struct {
 	Expired bool
 }
 
-// EntryOf returns the entry for message m. The entry shares m's memory.
+// MaxNames is how many names an entry has at most. A message may name thousands, and would be copied with all of them into as many inboxes.
+const MaxNames = 16
+
+// EntryOf returns the entry for message m in the inboxes of users whom it names. The entry shares m's memory.
 func EntryOf(m message.Message) Entry {
-	return Entry{ID: m.ID, From: m.From, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs}
+	e := Entry{
+		ID: m.ID, From: m.From, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs, ToCount: len(m.To), Audience: m.Audience, Topics: m.Topics,
+	}
+	if len(m.To) <= MaxNames {
+		e.To = m.To
+	}
+	return e
+}
+
+// For returns the entry as it is in an owner's inbox: without names, unless the owner is named or the author.
+func (e Entry) For(owner message.UserID) Entry {
+	if e.From != owner && !slices.Contains(e.To, owner) {
+		e.To = nil
+	}
+	return e
 }
 
 // Field names a part of the contents of an entry.

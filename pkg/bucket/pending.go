@@ -38,6 +38,13 @@ func newPending(a *Append, result *Appended, size Size, known *knowledge) *pendi
 		same := func(x, y Entry) bool { return x.ID == y.ID }
 		entries = slices.CompactFunc(slices.Clone(entries), same) // the caller owns what was handed in
 	}
+	unnamed := func(e Entry) bool { return len(e.To) > 0 && e.For(a.Owner).To == nil }
+	if slices.ContainsFunc(entries, unnamed) {
+		entries = slices.Clone(entries)
+		for i, e := range entries {
+			entries[i] = e.For(a.Owner)
+		}
+	}
 	p := &pending{owner: a.Owner, entries: entries, result: result, size: int(size), known: known, hint: a.Hint}
 	if len(p.entries) <= p.size && p.hint.Floor.Less(p.entries[0].ID) && known.reaches(p.hint.Decl) {
 		p.next = &Push{Owner: p.owner, Sequence: p.hint.Sequence, Decl: p.hint.Decl, Entries: p.entries, Guard: true}

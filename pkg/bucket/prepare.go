@@ -3,14 +3,15 @@ package bucket
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // MaxEntryBytes is the greatest size of an entry. The size is the length of the entry as the store encodes it, without the fields of its
-// bucket. It differs a little between stores. Every store accepts an entry whose From, Body, ContentType and Attrs together are at most
+// bucket. It differs a little between stores. Every store accepts an entry without To and Topics whose other contents are at most
 // MaxEntryBytes - EntryOverhead bytes long. A full bucket is therefore far below 16 MiB, which is the limit of a document in MongoDB.
-const MaxEntryBytes = 128 << 10
+const MaxEntryBytes = 136 << 10
 
 // EntryOverhead is the greatest number of bytes that a store adds to the contents of an entry when it encodes the entry.
 const EntryOverhead = 128
@@ -21,7 +22,13 @@ type Encoder[E ~[]byte] struct {
 	encode func(*Entry) (E, error)
 	size   Size
 	header int
-	known  map[message.ID]encoded[E]
+	known  map[version]encoded[E]
+}
+
+// version is the entry of a message with or without names.
+type version struct {
+	id    message.ID
+	named bool
 }
 
 type encoded[E ~[]byte] struct {
@@ -31,7 +38,7 @@ type encoded[E ~[]byte] struct {
 
 // NewEncoder returns an Encoder for a store with buckets of a size. An entry takes header bytes and those that encode returns.
 func NewEncoder[E ~[]byte](size Size, header int, encode func(*Entry) (E, error)) *Encoder[E] {
-	return &Encoder[E]{encode: encode, size: size, header: header, known: make(map[message.ID]encoded[E])}
+	return &Encoder[E]{encode: encode, size: size, header: header, known: make(map[version]encoded[E])}
 }
 
 // Prepare encodes the entries of a push and appends them to dst. It also returns whether the store has to try the push. If not, the push
@@ -63,13 +70,14 @@ func (c *Encoder[E]) Prepare(push *Push, dst []E) (entries []E, refused Outcome,
 
 // of returns the encoded entry.
 func (c *Encoder[E]) of(e *Entry) (E, error) {
-	known, ok := c.known[e.ID]
+	v := version{e.ID, len(e.To) > 0}
+	known, ok := c.known[v]
 	if ok && sameEntry(known.entry, e) {
 		return known.bytes, nil
 	}
 	b, err := c.encode(e)
 	if err == nil && !ok {
-		c.known[e.ID] = encoded[E]{entry: e, bytes: b}
+		c.known[v] = encoded[E]{entry: e, bytes: b}
 	}
 	return b, err
 }
@@ -78,5 +86,6 @@ func (c *Encoder[E]) of(e *Entry) (E, error) {
 // for many inboxes do.
 func sameEntry(x, y *Entry) bool {
 	return x == y || x.From == y.From && x.Body == y.Body && x.ContentType == y.ContentType &&
+		slices.Equal(x.To, y.To) && x.ToCount == y.ToCount && x.Audience == y.Audience && slices.Equal(x.Topics, y.Topics) &&
 		bytes.Equal(x.Attrs, y.Attrs) && x.Recovered == y.Recovered && x.Deleted == y.Deleted
 }

@@ -117,7 +117,7 @@ func TestEntryOf(t *testing.T) {
 	m := messagetest.Message(7, "ann")
 	m.ContentType, m.Attrs = "text/plain", []byte(`{"a":1}`)
 	e := bucket.EntryOf(m)
-	require.Equal(t, bucket.Entry{ID: id(7), From: "ann", Body: "message 7", ContentType: "text/plain", Attrs: m.Attrs}, e)
+	require.Equal(t, bucket.Entry{ID: id(7), From: "ann", Body: "message 7", ContentType: "text/plain", Attrs: m.Attrs, Audience: m.Audience}, e)
 	require.Equal(t, messagetest.Epoch.Add(7*time.Millisecond), e.Sent())
 }
 

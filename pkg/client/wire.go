@@ -196,7 +196,8 @@ type InboxMessage struct {
 	ID   message.ID     `json:"id"`
 	From message.UserID `json:"from"`
 	Sent Time           `json:"sent"`
-	// To are at most 16 of the users whom the message names, the reader first if it names them. ToCount counts all of them.
+	// To are the users whom the message names, if these are at most 16 and the reader is one of them or the author. ToCount counts all whom the
+	// message names.
 	To          []message.UserID `json:"to,omitempty"`
 	ToCount     int              `json:"to_count,omitempty"`
 	Audience    message.Audience `json:"audience,omitempty"`

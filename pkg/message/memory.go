@@ -3,8 +3,8 @@ package message
 const (
 	// MaxRecipients is the greatest number of user ids in To of a new message. Larger audiences are followers.
 	MaxRecipients = 10_000
-	// MaxTextBytes is the greatest length of body and attributes together. So an entry has at most 128 KiB, of which 1 KiB is left
-	// to its ids and its content type. The 64 entries of the largest bucket fit into a MongoDB document of 16 MiB.
+	// MaxTextBytes is the greatest length of body and attributes together. So an entry has at most 136 KiB, of which 9 KiB are left
+	// to its ids, names, topics and its content type. The 64 entries of the largest bucket fit into a MongoDB document of 16 MiB.
 	MaxTextBytes = 127 << 10
 
 	// memoryOverhead is about the memory of a message besides its texts, with its places in the maps that hold it.
