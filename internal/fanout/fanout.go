@@ -66,6 +66,9 @@ type Options struct {
 	// StuckAfter is how long no call of the store may return before a worker gives up its batch, at least 1 ms. The stores count
 	// their calls for package pulse. StuckAfter has to be well above the time that a call may take.
 	StuckAfter time.Duration
+	// Patience is the least time that a call of the store gets before its keys are tried alone; it is a second at least. Tests that let calls
+	// stall have more.
+	Patience time.Duration
 	// MaxAttempts is how often the bus may hand out a task, at least 2: one hand-out may reach no worker. A task that was handed out more often has crashed or stalled
 	// its workers, and becomes a dead letter. So does an event on which the code panicked so often. An event that was handed out
 	// more often for another reason becomes tasks, whatever the size of its audience.

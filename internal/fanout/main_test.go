@@ -47,7 +47,9 @@ func newWorldIn(t *testing.T, backend rig.Backend, bus *rig.Bus) *world {
 	r, err := rig.OpenOn(t.Context(), backend, rig.NewClock(), bus, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
-	return &world{Rig: r, opts: r.FanoutOptions(0)}
+	w := &world{Rig: r, opts: r.FanoutOptions(0)}
+	w.opts.Patience = 0 // parts of the store hang
+	return w
 }
 
 // measure returns a registry for the metrics of the next stage that the test makes.

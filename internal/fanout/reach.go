@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// leastPatience is the least time that a call of the store gets. Where calls take longer anyway, it is patienceFactor times as much as the last
+	// leastPatience is the least time that a call of the store gets, unless Options.Patience is longer. Where calls take longer anyway, it is patienceFactor times as much as the last
 	// one took. A call that touches a shard that is away would otherwise take as long as the store lets it, and everybody in it would wait.
 	leastPatience  = time.Second
 	patienceFactor = 16
@@ -74,7 +74,7 @@ func newReach(opts Options, stage string, recorder *panics.Recorder) *reach {
 		Name: "fanmail_unreachable_total", Help: "Times that fan-out has passed over a user or a message that could not be reached. It comes back to them.",
 		ConstLabels: prometheus.Labels{"stage": stage},
 	})}
-	r.patience.Store(int64(leastPatience))
+	r.patience.Store(int64(max(leastPatience, opts.Patience)))
 	return r
 }
 
@@ -111,7 +111,7 @@ func unanswered(ctx context.Context, err error) error {
 // answered notes how long a call took that was answered.
 func (r *reach) answered(took time.Duration) {
 	r.last.Store(time.Now().UnixNano()) //nolint:forbidigo // as in together
-	r.patience.Store(int64(max(leastPatience, min(mostPatience, patienceFactor*took))))
+	r.patience.Store(int64(max(leastPatience, r.opts.Patience, min(mostPatience, patienceFactor*took))))
 }
 
 // alone makes a call for each of n keys, several at the same time, and returns the errors of those that could not be reached, by their index. All

@@ -59,8 +59,11 @@ func (m *machine) readAll(t *rapid.T, user message.UserID, skew time.Duration, l
 	for cursor, first := "", true; first || cursor != ""; first = false {
 		page, err := m.rig.Inboxes(skew).Read(t.Context(), user, inbox.Request{Before: cursor, Limit: limit, Peek: peek})
 		require.NoError(t, err)
-		if first && !peek {
-			m.model.looked(user, m.clock.Skewed(skew)(), m.rig.Rules.DormantAfter, true)
+		if now := m.clock.Skewed(skew)(); first && !peek {
+			known := userstate.State{User: user, LastViewed: m.model.seen[user].at, Horizon: m.model.seen[user].horizon}
+			if !m.rig.Rules.Noted(known, now, rig.ViewedEvery) {
+				m.model.looked(user, now, m.rig.Rules.DormantAfter, true)
+			}
 			m.checkSeen(t, user)
 		}
 		require.LessOrEqual(t, len(page.Entries), limit)

@@ -28,14 +28,16 @@ import (
 
 // The limits of the rig are so small that a handful of users fills every lane and several batches.
 const (
-	Partitions     = 2
-	DirectMax      = 2
-	MediumMax      = 6
-	BatchOwners    = 3
-	Slack          = time.Minute
-	KeyTTL         = time.Hour
-	ResumeAfter    = 5 * time.Minute
-	DormantAfter   = time.Hour
+	Partitions   = 2
+	DirectMax    = 2
+	MediumMax    = 6
+	BatchOwners  = 3
+	Slack        = time.Minute
+	KeyTTL       = time.Hour
+	ResumeAfter  = 5 * time.Minute
+	DormantAfter = time.Hour
+	// ViewedEvery is how often page views are recorded.
+	ViewedEvery    = DormantAfter / 64
 	ClockTolerance = 2 * time.Second
 	// Lease is that of a rehydration.
 	Lease = 30 * time.Second
@@ -147,7 +149,7 @@ func (r *Rig) FanoutOptions(skew time.Duration) fanout.Options {
 		Workers:     map[event.Lane]int{event.Medium: 1, event.Bulk: 1},
 		BatchOwners: BatchOwners, BatchTasks: 8, BatchBytes: 16 << 20, RouteEvents: 8,
 		ExtendEvery: time.Hour, StuckAfter: time.Hour, MaxAttempts: 1000,
-		ResumeAfter: ResumeAfter, ResumeEvery: time.Hour,
+		ResumeAfter: ResumeAfter, ResumeEvery: time.Hour, Patience: time.Hour,
 		Now: r.Clock.Skewed(skew), Logger: zerolog.Nop(),
 	}
 }
@@ -194,7 +196,7 @@ func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
 func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
 	stores := inbox.Stores{Buckets: r.Inbox, Users: r.Users, Appender: r.Appender}
 	return inbox.New(stores, rehydrator, inbox.Options{
-		Rules: r.current(), ViewedEvery: DormantAfter / 64, Retention: r.retention, Now: r.Clock.Skewed(skew),
+		Rules: r.current(), ViewedEvery: ViewedEvery, Retention: r.retention, Now: r.Clock.Skewed(skew),
 		Expired: retention.Expired(r.DB.Walk, r.current()), Clock: r.StoreClock(skew),
 		Trim: r.Walker(skew).TrimUser,
 	})
