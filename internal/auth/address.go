@@ -25,6 +25,11 @@ func (p *Principal) MayPublishTo(topic message.Topic) bool {
 	return p.Has(Publish) && slices.ContainsFunc(p.topics, func(t topicPattern) bool { return t.match(topic) })
 }
 
+// MaySubscribe reports whether the principal may subscribe a user for whom it acts to a topic.
+func (p *Principal) MaySubscribe(topic message.Topic) bool {
+	return slices.ContainsFunc(p.subscribe, func(t topicPattern) bool { return t.match(topic) })
+}
+
 // checkKinds returns an error for the first element of a list that cannot be a kind of identities.
 func checkKinds(kinds []string) error {
 	for i, kind := range kinds {
@@ -38,6 +43,9 @@ func checkKinds(kinds []string) error {
 func validKind(kind string) bool {
 	return kind != "" && len(kind) <= maxKindBytes && strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
+
+// everyTopic matches all topics.
+var everyTopic = []topicPattern{{below: true}}
 
 // topicPattern is a topic, or all topics below one.
 type topicPattern struct {
@@ -56,12 +64,12 @@ func (t topicPattern) match(topic message.Topic) bool {
 	}
 }
 
-// parseTopics reads patterns of topics. The error names the place of the first bad one.
-func parseTopics(texts []string) ([]topicPattern, error) {
+// parseTopics reads patterns of topics. The error names the place of the first bad one in the list.
+func parseTopics(list string, texts []string) ([]topicPattern, error) {
 	patterns := make([]topicPattern, len(texts))
 	for i, text := range texts {
 		var err error
-		if patterns[i], err = parseTopic(fmt.Sprintf("topics[%d] (%q)", i, text), text); err != nil {
+		if patterns[i], err = parseTopic(fmt.Sprintf("%s[%d] (%q)", list, i, text), text); err != nil {
 			return nil, err
 		}
 	}

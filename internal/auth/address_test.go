@@ -3,6 +3,7 @@ package auth_test
 import (
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -65,6 +66,51 @@ func TestTokensThatAddress(t *testing.T) {
 	}
 }
 
+// A missing list of topics to subscribe to allows all of them. A list that cannot be read allows none.
+func TestTopicsToSubscribeTo(t *testing.T) {
+	t.Parallel()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	jwts := newJWT(t, pemOf(t, public))
+	for name, test := range map[string]struct {
+		yaml, want string
+		claim      any
+	}{
+		"missing":         {"", everyTopic, nil},
+		"none":            {", subscribe: []", "", []string{}},
+		"some":            {", subscribe: [news, 'programming/*']", "news programming/go programming/go/1.27", []string{"news", "programming/*"}},
+		"all":             {", subscribe: ['*']", everyTopic, []string{"*"}},
+		"another meaning": {"", "", map[string]bool{"newsletter": true}},
+		"null":            {"", "", json.RawMessage("null")},
+		"bad among good":  {"", "news", []any{"news", "n*", 7}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check := func(a *auth.Authenticator, token string) {
+				p, err := a.Authenticate(token)
+				require.NoError(t, err)
+				var may []string
+				for _, path := range strings.Fields(everyTopic) {
+					if p.MaySubscribe(message.ParseTopic(path)) {
+						may = append(may, path)
+					}
+				}
+				require.Equal(t, test.want, strings.Join(may, " "))
+			}
+			check(jwts, sign(t, jose.EdDSA, private, "", valid(map[string]any{"subscribe": test.claim})))
+			if test.yaml == "" && test.claim != nil {
+				return
+			}
+			a, err := auth.New(auth.Options{
+				Now: clock, Logger: zerolog.Nop(),
+				TokensFile: write(t, "tokens.yaml", "tokens:\n  - {name: a, sha256: "+hashOf(long("a"))+", scopes: [read], user: bob"+test.yaml+"}\n"),
+			})
+			require.NoError(t, err)
+			check(a, long("a"))
+		})
+	}
+}
+
 func TestListsOfTokensThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ list, want string }{
@@ -73,6 +119,8 @@ func TestListsOfTokensThatAreRefused(t *testing.T) {
 		"all kinds":               {`identities: ["*"]`, `identities[0] is "*"`},
 		"too long a kind":         {"identities: [" + strings.Repeat("k", 33) + "]", "identities[0] is "},
 		"no list of kinds":        {"identities: email", "cannot unmarshal"},
+		"a bad subscription":      {`subscribe: [""]`, `subscribe[0] ("") is empty`},
+		"a stray subscription":    {"subscribe: [news]", "subscribe goes with the scope read or admin"},
 		"an empty pattern":        {`topics: [news, ""]`, `topics[1] ("") is empty`},
 		"an empty segment":        {`topics: ["news//de"]`, `topics[0] ("news//de"), segment 2 is empty`},
 		"a slash before":          {`topics: ["/news"]`, `topics[0] ("/news"), segment 1 is empty`},

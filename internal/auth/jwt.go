@@ -33,6 +33,8 @@ type claims struct {
 	Scope              string
 	Senders            []string
 	Identities, Topics list
+	Subscribe          list
+	restricted         bool // Subscribe is there, so that it grants nothing if it means something else
 }
 
 // decode reads claims. An error names the claim that is of another type.
@@ -55,11 +57,13 @@ func (c *claims) decode(payload []byte) error {
 		{"senders", "an array of strings", &c.Senders},
 		{"identities", "an array", &c.Identities},
 		{"topics", "an array", &c.Topics},
+		{"subscribe", "an array", &c.Subscribe},
 	} {
 		if text, found := texts[claim.name]; found && json.Unmarshal(text, claim.to) != nil {
 			return &InvalidError{Reason: "its " + claim.name + " is not " + claim.want}
 		}
 	}
+	_, c.restricted = texts["subscribe"]
 	return nil
 }
 
@@ -106,7 +110,10 @@ func (v verifier) principal(c claims) (*Principal, error) {
 	case c.ValidateWithLeeway(expected, leeway) != nil:
 		return nil, &InvalidError{Reason: v.reason(c, expected)}
 	}
-	p := &Principal{name: "jwt:" + c.Subject, scopes: grantedBy(c.Scope), kinds: c.Identities.kinds(), topics: c.Topics.topics()}
+	p := &Principal{name: "jwt:" + c.Subject, scopes: grantedBy(c.Scope), kinds: c.Identities.kinds(), topics: c.Topics.topics(), subscribe: everyTopic}
+	if c.restricted {
+		p.subscribe = c.Subscribe.topics()
+	}
 	if user := message.UserID(c.Subject); user.Validate("sub") == nil {
 		p.user = user
 	}

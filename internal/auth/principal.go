@@ -37,12 +37,14 @@ type Principal struct {
 	kinds     []string
 	everyKind bool
 	topics    []topicPattern
+	// subscribe are the topics that the principal may subscribe to.
+	subscribe []topicPattern
 }
 
 // Anyone returns the principal of a server without authentication: it may do everything.
 func Anyone() *Principal {
 	return &Principal{
-		name: "anyone", scopes: scopes(), senders: senders{{prefix: true}}, everybody: true, everyKind: true, topics: []topicPattern{{below: true}},
+		name: "anyone", scopes: scopes(), senders: senders{{prefix: true}}, everybody: true, everyKind: true, topics: everyTopic, subscribe: everyTopic,
 	}
 }
 

@@ -32,6 +32,7 @@ type entry struct {
 	User       string    `yaml:"user"`
 	Identities []string  `yaml:"identities"`
 	Topics     []string  `yaml:"topics"`
+	Subscribe  []string  `yaml:"subscribe"` // nil for all topics
 	Expires    time.Time `yaml:"expires"`
 }
 
@@ -98,8 +99,14 @@ func (e entry) check() (t token, err error) {
 	if p.senders, err = parseSenders(e.Senders); err != nil {
 		return t, err
 	}
-	if p.topics, err = parseTopics(e.Topics); err != nil {
+	if p.topics, err = parseTopics("topics", e.Topics); err != nil {
 		return t, err
+	}
+	if p.subscribe, err = parseTopics("subscribe", e.Subscribe); err != nil {
+		return t, err
+	}
+	if e.Subscribe == nil {
+		p.subscribe = everyTopic
 	}
 	if err := checkKinds(e.Identities); err != nil {
 		return t, err
@@ -120,6 +127,8 @@ func (e entry) check() (t token, err error) {
 		return t, errors.New(`the scope read and user go together: name the user, or "*" for every user`)
 	case len(e.Topics) > 0 && !p.Has(Publish):
 		return t, errors.New("topics go with the scope publish: they name the topics to publish to")
+	case e.Subscribe != nil && !p.Has(Read, Admin):
+		return t, errors.New("subscribe goes with the scope read or admin: it names the topics to subscribe to")
 	case p.user != "":
 		if err := p.user.Validate("user"); err != nil {
 			return t, err

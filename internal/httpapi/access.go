@@ -198,6 +198,14 @@ func (s *server) mayAdd(w *response, field string, user message.UserID) error {
 	return s.edges.take(string(user), "user")
 }
 
+// maySubscribe refuses a topic that the token does not list.
+func (w *response) maySubscribe(topic message.Topic) error {
+	if !w.principal.MaySubscribe(topic) {
+		return refuse(client.ProblemForbidden, "topic", "the token does not allow to subscribe to the topic %q", shorten(topic.String()))
+	}
+	return nil
+}
+
 // sees reports whether the principal is the sender or a recipient of a message.
 func (s *server) sees(w *response, r *http.Request, m message.Message) (bool, error) {
 	if w.sent(m) {

@@ -37,6 +37,7 @@ func authenticator(tb testing.TB, now func() time.Time) *auth.Authenticator {
 	for name, grants := range map[string]string{
 		"ann":      `scopes: [publish], senders: [ann], identities: [email], topics: [news, "programming/*"]`,
 		"bob":      "scopes: [read], user: bob, identities: [phone]",
+		"eve":      `scopes: [read], user: eve, subscribe: ["news/*"]`,
 		"cy":       "scopes: [read], user: cy",
 		"dee":      "scopes: [read, publish], user: dee, senders: [dee]",
 		"gateway":  `scopes: [read], user: "*"`,
@@ -240,6 +241,24 @@ func TestTopicsOfTokens(t *testing.T) {
 		require.NotEqual(t, http.StatusForbidden, answer.Code, answer.Body)
 	}
 	w.must(t, http.StatusForbidden, http.MethodPost, "/v1/messages", strings.ReplaceAll(draft(`"news"`), "ann", "dee"), as("dee")...)
+}
+
+// A token lists the topics to subscribe to; one without a list may subscribe to all. Everybody may leave a topic.
+func TestSubscriptionsOfTokens(t *testing.T) {
+	t.Parallel()
+	w := guarded(t, settings{})
+	for _, topic := range []string{"news", "news/de", "sports"} {
+		w.must(t, http.StatusCreated, http.MethodPut, "/v1/topics/"+topic, "", as("operator")...)
+		status, accepted := http.StatusForbidden, `"accepted":0,"rejected":[{"line":1,"error":"the token does not allow to subscribe to the topic`
+		if topic == "news/de" {
+			status, accepted = http.StatusNoContent, `"accepted":1`
+		}
+		w.must(t, status, http.MethodPut, "/v1/users/eve/topics/"+topic, "", as("eve")...)
+		line := `{"user":"eve","topic":"` + topic + `"}`
+		require.Contains(t, w.must(t, http.StatusOK, http.MethodPost, "/v1/subscriptions:batch", line, as("eve")...), accepted)
+		w.must(t, http.StatusNoContent, http.MethodDelete, "/v1/users/eve/topics/"+topic, "", as("eve")...)
+		w.must(t, http.StatusNoContent, http.MethodPut, "/v1/users/bob/topics/"+topic, "", as("bob")...)
+	}
 }
 
 func TestAMessageIsForItsEnds(t *testing.T) {

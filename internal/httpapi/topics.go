@@ -101,6 +101,9 @@ func pathSubscription(r *http.Request) (topics.Subscription, error) {
 }
 
 func (s *server) subscribe(w *response, r *http.Request, sub topics.Subscription) error {
+	if err := w.maySubscribe(sub.Topic); err != nil {
+		return err
+	}
 	errs, err := s.Topics.Subscribe(r.Context(), []topics.Subscription{sub})
 	if err != nil {
 		return err
@@ -122,6 +125,9 @@ func (s *server) subscribeBatch(w *response, r *http.Request) error {
 			return sub, err
 		}
 		if err := sub.Topic.Validate("topic"); err != nil {
+			return sub, err
+		}
+		if err := w.maySubscribe(sub.Topic); err != nil {
 			return sub, err
 		}
 		return sub, s.mayAdd(w, "user", sub.User)
