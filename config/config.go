@@ -183,6 +183,7 @@ type HTTP struct {
 	WriteTimeout      time.Duration `key:"write_timeout"`
 	IdleTimeout       time.Duration `key:"idle_timeout"`
 	MaxHeader         Size          `key:"max_header"`
+	MaxConnections    int           `key:"max_connections"`
 }
 
 // Auth configures authentication. Without either file there is none.

@@ -65,6 +65,7 @@ func (c Config) http(v *validator) {
 	within(v, "http.read_header_timeout", c.HTTP.ReadHeaderTimeout, 10*time.Millisecond, day)
 	within(v, "http.read_timeout", c.HTTP.ReadTimeout, 10*time.Millisecond, day)
 	within(v, "http.idle_timeout", c.HTTP.IdleTimeout, 10*time.Millisecond, day)
+	within(v, "http.max_connections", c.HTTP.MaxConnections, 0, 1_000_000)
 	within(v, "http.max_header", c.HTTP.MaxHeader, 4*KiB, 16*MiB)
 	// A login may wait that long when its request has been read, and is to be answered then.
 	within(v, "http.write_timeout", c.HTTP.WriteTimeout, c.HTTP.ReadTimeout+client.MaxLoginWait, day)

@@ -81,7 +81,11 @@ func (a *App) Start(ctx context.Context) error {
 		return err
 	}
 	a.warn()
-	var err error
+	places, err := connections(a.config.HTTP.MaxConnections, descriptors())
+	if err != nil {
+		return err
+	}
+	a.server.limit(places)
 	if a.settings, err = a.configured(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
 
 	"github.com/fanmail/fanmail/config"
 )
@@ -29,6 +31,7 @@ type httpServer struct {
 	logger   zerolog.Logger
 	tls      *tls.Config // nil for plain HTTP
 	listener net.Listener
+	most     int // of connections; 0 for no limit
 	served   chan struct{}
 	// cut ends all requests in progress with a cause that is not that of a client who is gone.
 	cut context.CancelCauseFunc
@@ -49,6 +52,12 @@ func newHTTPServer(cfg config.Config, logger zerolog.Logger) *httpServer {
 		ErrorLog:          log.New(connectionErrors{logger.Sample(&zerolog.BurstSampler{Burst: 20, Period: 10 * time.Second})}, "", 0),
 	}
 	return s
+}
+
+// limit bounds the number of connections. It is called before start.
+func (s *httpServer) limit(connections int) {
+	s.most = connections
+	s.server.ConnState = (&idleConnections{most: connections, idle: make(map[net.Conn]*list.Element)}).changed
 }
 
 // ServeHTTP implements http.Handler.
@@ -92,6 +101,9 @@ func (s *httpServer) start(ctx context.Context, handler http.Handler) error {
 	listener, err := lc.Listen(ctx, "tcp", s.address)
 	if err != nil {
 		return listenError(s.address, err)
+	}
+	if s.most > 0 {
+		listener = netutil.LimitListener(listener, s.most)
 	}
 	base, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.server.BaseContext = func(net.Listener) context.Context { return base }

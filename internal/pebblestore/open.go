@@ -75,6 +75,8 @@ type Options struct {
 	CacheBytes int64
 	// MemTableBytes is the size of a memtable, which Pebble writes to a file when it is full; 0 means DefaultMemTableBytes.
 	MemTableBytes int64
+	// MaxOpenFiles is the number of tables that are held open; 0 means that of the engine.
+	MaxOpenFiles int
 	// RememberedOwners is the number of owners whose inbox's end is kept in memory, at about 100 bytes each. This makes appending
 	// to them several times as fast. 0 means DefaultRememberedOwners.
 	RememberedOwners int
@@ -261,6 +263,7 @@ func engineOptions(opts Options, files *files, lock *pebble.Lock, stalls *stalls
 		// Pebble takes the memory of memtables from its cache. Without space for all of them, a busy store has no cache left. It
 		// then reads its index blocks from the file for every key, and concurrent readers of a block wait for one another.
 		CacheSize:                   opts.CacheBytes + memTables*opts.MemTableBytes,
+		MaxOpenFiles:                opts.MaxOpenFiles,
 		MemTableSize:                uint64(opts.MemTableBytes), //nolint:gosec // the size is never negative
 		MemTableStopWritesThreshold: memTables,
 		Logger:                      engineLogger{log: opts.Logger},

@@ -31,11 +31,15 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settin
 	if stamp == nil {
 		stamp = newStampClock(opts.Now, opts.Elapsed, current.ClockTolerance).now
 	}
+	files, err := app.StoreFiles()
+	if err != nil {
+		return nil, err
+	}
 	messages := messagecache.New(cfg.Embedded.RememberedMessages * messagecache.MessageBytes)
 	db, err := pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
 		Partitions: cfg.Partitions, BucketSize: cfg.Inbox.BucketSize, Settings: cfg.Recorded().Texts(), Now: stamp, Logger: opts.Logger, Metrics: opts.Metrics,
 		CacheBytes: int64(cfg.Embedded.Cache), MemTableBytes: int64(cfg.Embedded.Memtable),
-		RememberedOwners: cfg.Embedded.RememberedOwners, Messages: messages,
+		MaxOpenFiles: files, RememberedOwners: cfg.Embedded.RememberedOwners, Messages: messages,
 	})
 	if err != nil {
 		return nil, folderError(err)
