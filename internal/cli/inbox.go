@@ -61,7 +61,10 @@ func newInbox(p program.Process) *cobra.Command {
 		"until":       {&i.options.Until, "print only messages that were sent before this `time`"},
 		"purge-until": {&i.purge.Until.Time, "let messages expire that were sent at this `time` or before"},
 	} {
-		cmd.Flags().TimeVar(bound.at, name, time.Time{}, []string{time.RFC3339Nano}, bound.usage)
+		cmd.Flags().Func(name, bound.usage, func(text string) (err error) {
+			*bound.at, err = message.ParseTime(text)
+			return err
+		})
 	}
 	cmd.Flags().BoolVar(&i.options.Peek, "peek", false, "do not count this as a visit of the user")
 	cmd.Flags().StringArrayVar(&i.options.Attrs, "attr", nil, "print only messages whose attribute meets this `condition`, NAME:OP:VALUE; may be repeated")

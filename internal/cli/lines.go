@@ -8,7 +8,6 @@ import (
 	"io"
 	"reflect"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/fanmail/fanmail/internal/jsonfields"
@@ -46,9 +45,9 @@ func parseSeen(text []byte) (client.Seen, error) {
 	if err := record.User.Validate("user"); err != nil {
 		return client.Seen{}, err
 	}
-	at, err := time.Parse(time.RFC3339, record.LastViewed)
+	at, err := message.ParseTime(record.LastViewed)
 	if err != nil {
-		return client.Seen{}, fmt.Errorf("last_viewed is %q: expected a time such as 2026-01-02T15:04:05Z", record.LastViewed)
+		return client.Seen{}, fmt.Errorf("last_viewed %q %w", record.LastViewed, err)
 	}
 	return client.Seen{User: record.User, LastViewed: at}, nil
 }

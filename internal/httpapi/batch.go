@@ -62,6 +62,8 @@ func (b *batch) next() ([]byte, error) {
 			return nil, err
 		case size > b.maxLine:
 			return nil, refuse(client.ProblemTooLarge, "", "the line has more than %d bytes: send less", b.maxLine)
+		case b.number == 1:
+			return bytes.TrimSpace(bytes.TrimPrefix(b.text, byteOrderMark)), nil
 		default:
 			return bytes.TrimSpace(b.text), nil
 		}

@@ -231,6 +231,27 @@ func TestBatchWithAnIdempotencyKey(t *testing.T) {
 	require.NotContains(t, first, strings.TrimSpace(single), "the key of a line is that of no single message")
 }
 
+// Some editors write a byte order mark in front of a file. Anywhere else it is an error.
+func TestByteOrderMark(t *testing.T) {
+	t.Parallel()
+	url := newWorld(t, settings{}).serve(t)
+	for body, status := range map[string]int{"\ufeff" + draft(`"body":"one"`): http.StatusAccepted, "\ufeff\ufeff" + draft(`"body":"one"`): http.StatusBadRequest} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/messages", strings.NewReader(body))
+		require.NoError(t, err)
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, status, answer.StatusCode, body)
+	}
+	answer, err := postBatch(t, url, strings.NewReader("\ufeff"+draft(`"body":"one"`)+"\n\ufeff"+draft(`"body":"two"`)))
+	require.NoError(t, err)
+	text, err := io.ReadAll(answer)
+	require.NoError(t, err)
+	lines := answerLines(t, string(text))
+	require.Nil(t, lines[0].Error)
+	require.NotNil(t, lines[1].Error)
+}
+
 func TestBatchesOfEdgesAndUsers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})

@@ -54,8 +54,11 @@ func readObject(w *response, r *http.Request, limit int, v any) error {
 		return w.brokenOff(err, newProblem(client.ProblemMalformed, "", "the request body broke off: send it again"))
 	}
 	w.unread = false
-	return decodeObject(b.Bytes(), v, "the request body")
+	return decodeObject(bytes.TrimPrefix(b.Bytes(), byteOrderMark), v, "the request body")
 }
+
+// byteOrderMark is what some editors write first.
+var byteOrderMark = []byte("\ufeff")
 
 // decodeObject decodes one JSON object into v. All fields of the object must be fields of v, with exactly their names, and each at most once.
 // Errors call the object what.

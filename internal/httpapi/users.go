@@ -66,12 +66,12 @@ func (s *server) setSeenBatch(w *response, r *http.Request) error {
 
 // parseTime parses an RFC 3339 time.
 func parseTime(field, text string) (time.Time, error) {
-	var t time.Time
 	if text == "" {
-		return t, &message.InvalidError{Field: field, Reason: "is missing: give a time such as 2026-01-02T15:04:05.000Z"}
+		return time.Time{}, &message.InvalidError{Field: field, Reason: "is missing: give a time such as 2026-01-02T15:04:05.000Z"}
 	}
-	if err := t.UnmarshalText([]byte(text)); err != nil { // stricter than time.Parse
-		return t, &message.InvalidError{Field: field, Reason: "is not a time such as 2026-01-02T15:04:05.000Z (RFC 3339)"}
+	at, err := message.ParseTime(text)
+	if err != nil {
+		return at, &message.InvalidError{Field: field, Reason: err.Error()}
 	}
-	return t, nil
+	return at, nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -132,7 +131,7 @@ func (t Type) mistyped() error {
 }
 
 func parseTime(text string) (int64, error) {
-	at, err := time.Parse(time.RFC3339Nano, text)
+	at, err := message.ParseTime(text)
 	return at.UnixMilli(), err
 }
 

@@ -1,6 +1,11 @@
 package message
 
-import "time"
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+)
 
 // MaxSlack bounds Timing.Slack.
 const MaxSlack = 100 * 365 * 24 * time.Hour
@@ -26,4 +31,18 @@ type Stamp struct {
 	// Void says that the message counts for no user. Fan-out does not deliver it, and readers do not show it. The store decides that at the
 	// insert, and it never changes. So all processes agree, whatever their settings are.
 	Void bool
+}
+
+// rfc3339 has the digits that RFC 3339 demands. Package time does without some, and takes a comma for the point.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// ParseTime returns the time in a text as RFC 3339 has it: T and Z may be in lower case, and each number has all its digits. In UTC, its year is 1 to 9999,
+// so the time can be written in the same format. An error continues a sentence about the text.
+func ParseTime(text string) (time.Time, error) {
+	text = strings.ToUpper(text)
+	at, err := time.Parse(time.RFC3339, text)
+	if at = at.UTC(); err != nil || !rfc3339.MatchString(text) || at.Year() < 1 || at.Year() > 9999 {
+		return time.Time{}, errors.New("is not a time such as 2026-01-02T15:04:05.000Z (RFC 3339) in the years 1 to 9999")
+	}
+	return at, nil
 }
