@@ -121,7 +121,7 @@ func (s *assembly) publisher() {
 	s.services.Publish = publisher
 	shown := s.parts.shown()
 	s.services.Reporter = publish.NewReporter(shown.Messages, shown.Progress, shown.Edges, shown.Users, publish.ReporterOptions{
-		Partitions: s.config.Partitions, ResumeAfter: s.config.Fanout.ResumeAfter, Now: s.opts.Now,
+		Partitions: s.config.Partitions, ResumeAfter: s.config.Fanout.ResumeAfter, Room: s.world.store.room.bulk, Now: s.opts.Now,
 		Removed: func(ctx context.Context, user message.UserID, id message.ID) (bool, error) {
 			return inbox.Removed(ctx, inbox.Stores{Users: s.parts.Users, Buckets: s.parts.Inbox}, user, id)
 		},
@@ -182,7 +182,7 @@ func (a *App) fanoutOptions() fanout.Options {
 		Workers:     map[event.Lane]int{event.Medium: f.MediumWorkers, event.Bulk: f.BulkWorkers},
 		BatchOwners: f.BatchOwners, BatchTasks: f.BatchTasks, BatchBytes: int(f.BatchBytes),
 		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
-		StuckAfter: stuckAfter, ResumeAfter: f.ResumeAfter, ResumeEvery: f.ResumeEvery,
+		Room: a.world.store.room.bulk, StuckAfter: stuckAfter, ResumeAfter: f.ResumeAfter, ResumeEvery: f.ResumeEvery,
 		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(), Metrics: a.opts.Metrics,
 	}
 }

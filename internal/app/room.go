@@ -22,35 +22,58 @@ type room struct {
 
 	mu     sync.Mutex
 	looked time.Time
-	full   error
+	left   uint64
+	full   bool // messages and edges are refused
+	paused bool // bulk deliveries wait
 }
 
-// check returns an error if less than least is free. That still leaves space to deliver the accepted messages. It checks the disk
-// at most once per roomEvery.
+// check returns an error if less than least is free. That still leaves space to deliver the accepted messages.
 func (r *room) check() error {
+	if left, full, _ := r.look(); full {
+		return fmt.Errorf("the disk has %d MiB left, which is less than embedded.min_free", left>>20)
+	}
+	return nil
+}
+
+// bulk reports whether half of least is free. The other half is for direct messages, logins and the store itself. A nil room has no limit.
+func (r *room) bulk() bool {
+	if r == nil {
+		return true
+	}
+	_, _, paused := r.look()
+	return !paused
+}
+
+// look checks the disk at most once per roomEvery.
+func (r *room) look() (left uint64, full, paused bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
 	if since := now.Sub(r.looked); !r.looked.IsZero() && since >= 0 && since < roomEvery {
-		return r.full
+		return r.left, r.full, r.paused
 	}
 	r.looked = now
 	available, err := r.available()
 	if err != nil { // if the disk is full, the write itself fails
 		r.logger.Warn().Err(err).Msg("cannot tell how full the disk is")
-		return r.full
+		return r.left, r.full, r.paused
 	}
-	was := r.full
-	r.full = nil
-	if available < uint64(r.least) { //nolint:gosec // a size is never negative
-		r.full = fmt.Errorf("the disk has %d MiB left, which is less than embedded.min_free", available>>20)
-	}
+	r.left = available
+	r.note(&r.full, r.least, "the disk is nearly full: messages and edges are refused until there is room",
+		"the disk has room: messages and edges are taken again")
+	r.note(&r.paused, r.least/2, "the disk is nearly full: bulk deliveries wait until there is room",
+		"the disk has room: bulk deliveries go on")
+	return r.left, r.full, r.paused
+}
+
+// note sets below to whether less than least is left, and logs a change.
+func (r *room) note(below *bool, least config.Size, begins, ends string) {
+	was := *below
+	*below = r.left < uint64(least) //nolint:gosec // a size is never negative
 	switch {
-	case was == nil && r.full != nil:
-		r.logger.Error().Uint64("available_bytes", available).Int64("min_free_bytes", int64(r.least)).
-			Msg("the disk is nearly full: messages and edges are refused until there is room")
-	case was != nil && r.full == nil:
-		r.logger.Info().Uint64("available_bytes", available).Msg("the disk has room: messages and edges are taken again")
+	case !was && *below:
+		r.logger.Error().Uint64("available_bytes", r.left).Int64("min_free_bytes", int64(r.least)).Msg(begins)
+	case was && !*below:
+		r.logger.Info().Uint64("available_bytes", r.left).Msg(ends)
 	}
-	return r.full
 }

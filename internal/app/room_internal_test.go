@@ -34,10 +34,21 @@ func TestRoom(t *testing.T) {
 	require.Error(t, r.check(), "what is not known is as it was")
 	now, broken, available = now.Add(roomEvery), nil, 64<<20
 	require.NoError(t, r.check())
+	require.True(t, r.bulk())
+	now, available = now.Add(roomEvery), 32<<20-1
+	require.False(t, r.bulk())
+	now, available = now.Add(roomEvery), 32<<20
+	require.True(t, r.bulk())
+	require.Error(t, r.check())
 	now = now.Add(-time.Hour)
 	available = 0
 	require.Error(t, r.check(), "a clock that goes back does not keep it from looking")
 
-	require.Equal(t, 2, strings.Count(log.String(), "the disk is nearly full"))
-	require.Equal(t, 1, strings.Count(log.String(), "the disk has room"))
+	require.False(t, r.bulk())
+	require.True(t, (*room)(nil).bulk())
+
+	require.Equal(t, 2, strings.Count(log.String(), "the disk is nearly full: messages and edges"))
+	require.Equal(t, 1, strings.Count(log.String(), "the disk has room: messages and edges"))
+	require.Equal(t, 2, strings.Count(log.String(), "the disk is nearly full: bulk deliveries wait"))
+	require.Equal(t, 1, strings.Count(log.String(), "the disk has room: bulk deliveries go on"))
 }

@@ -52,6 +52,8 @@ type Options struct {
 
 	// Workers is how many batches of each lane this process processes at the same time.
 	Workers map[event.Lane]int
+	// Room reports whether the store has room for the bulk lane, whose tasks wait otherwise. Nil means always.
+	Room func() bool
 	// BatchOwners bounds the recipients that a batch appends to, and thereby its memory and duration. A dormant
 	// recipient, whom a batch only passes, counts as 1/8.
 	BatchOwners int
@@ -87,3 +89,6 @@ type Options struct {
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
 }
+
+// room reports whether the store has room for a batch of a lane.
+func (o Options) room(lane event.Lane) bool { return lane != event.Bulk || o.Room == nil || o.Room() }

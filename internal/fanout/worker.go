@@ -25,8 +25,8 @@ const (
 	// slotGrace is how long a partition waits for its next task before it frees its worker slot. It covers the time in which
 	// the bus gets the continuation ready.
 	slotGrace = 5 * time.Millisecond
-	// pauseFor is how long a partition pauses after the code panicked on its first task, or when all of its tasks wait for a part of the
-	// store that is away. So a passing cause can pass before the task has used up its attempts.
+	// pauseFor is how long a partition pauses after the code panicked on its first task, or when all of its tasks wait for room, or for a part
+	// of the store that is away. So a passing cause can pass before the task has used up its attempts.
 	pauseFor = time.Second
 )
 
@@ -85,6 +85,10 @@ func (d *Deliverer) Run(intake, processing context.Context, taker Taker) {
 // takeFrom takes tasks of one lane and partition and delivers them, until intake ends.
 func (d *Deliverer) takeFrom(intake, processing context.Context, lane event.Lane, p int, taker Taker) {
 	for intake.Err() == nil {
+		if !d.opts.room(lane) {
+			startstop.Pause(intake, pauseFor)
+			continue
+		}
 		held, err := d.next(intake, lane, p, taker)
 		if err == nil {
 			err = d.stay(intake, processing, held, lane, p, taker)
@@ -160,7 +164,7 @@ func (d *Deliverer) stay(intake, processing context.Context, held bus.Held, lane
 	began := time.Now() //nolint:forbidigo // measures a duration; stored times come from Options.Now
 	for {
 		err := d.process(intake, processing, held, d.metrics.lanes[lane])
-		if err != nil || lane != event.Bulk || intake.Err() != nil || time.Since(began) > bulkKeep {
+		if err != nil || lane != event.Bulk || !d.opts.room(lane) || intake.Err() != nil || time.Since(began) > bulkKeep {
 			return err
 		}
 		if held, err = taker.Poll(intake, lane, p, slotGrace); held == nil {

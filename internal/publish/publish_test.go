@@ -446,6 +446,23 @@ func TestStatus(t *testing.T) {
 		}
 	}
 
+	room := false
+	reporter = publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, Room: func() bool { return room }, Now: d.Clock.Now})
+	for lane, waits := range map[string]message.WaitingFor{"medium": "worker", "bulk": "room"} {
+		m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
+		_, err = d.Progress.Plan(t.Context(), m.ID, lane, []int{0, 1}, d.Clock.Now())
+		require.NoError(t, err)
+		d.Clock.Advance(10 * time.Second)
+		room = false
+		status, err = reporter.Status(t.Context(), m.ID)
+		require.NoError(t, err)
+		require.Equal(t, waits, status.WaitingFor)
+		room = true
+		status, err = reporter.Status(t.Context(), m.ID)
+		require.NoError(t, err)
+		require.EqualValues(t, "worker", status.WaitingFor)
+	}
+
 	estimate, err := reporter.Estimate(t.Context(), message.Message{From: "author", To: []message.UserID{"a", "b"}})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, estimate)

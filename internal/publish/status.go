@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -46,7 +47,9 @@ type ReporterOptions struct {
 	Partitions int
 	// ResumeAfter is after which time a message that does not move is routed again.
 	ResumeAfter time.Duration
-	Now         func() time.Time
+	// Room reports whether the store has room for deliveries of the bulk lane. Nil means always.
+	Room func() bool
+	Now  func() time.Time
 	// Removed, unless it is nil, reports whether a message that was for a user has expired in their inbox, or whether they have deleted it.
 	Removed func(context.Context, message.UserID, message.ID) (bool, error)
 }
@@ -111,6 +114,8 @@ func (r *Reporter) waitsFor(f progress.Fanout) (what message.WaitingFor, until t
 		return message.WaitingForDeadLetter, time.Time{}
 	case r.opts.Now().Sub(f.Moved) < still:
 		return "", time.Time{}
+	case f.Lane == string(event.Bulk) && r.opts.Room != nil && !r.opts.Room():
+		return message.WaitingForRoom, time.Time{}
 	case !begun:
 		return message.WaitingForWorker, time.Time{}
 	default:

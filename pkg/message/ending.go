@@ -24,6 +24,8 @@ const (
 	WaitingForLostWorker WaitingFor = "lost-worker"
 	// WaitingForStore is a message some of whose recipients cannot be reached, because a part of the database does not answer.
 	WaitingForStore WaitingFor = "store"
+	// WaitingForRoom is a message to many whose deliveries wait because the disk of the embedded store is nearly full.
+	WaitingForRoom WaitingFor = "room"
 	// WaitingForDeadLetter is a message whose rest is a dead letter: an operator redrives or drops it.
 	WaitingForDeadLetter WaitingFor = "dead-letter"
 )
