@@ -2,6 +2,7 @@ package natsserver
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -31,8 +32,17 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 	}
 }
 
-// Errorf implements the server's Logger.
-func (l *serverLog) Errorf(format string, v ...any) { l.logger.Error().Msgf(format, v...) }
+// writeError is in each line by which the server says that it refuses all further writes to a stream, for example after its disk was full.
+const writeError = "ritical write error"
+
+// Errorf implements the server's Logger. Only a restart lets the server write to such a stream again, so it ends the process, by a panic of
+// a goroutine of its own, from which no caller recovers.
+func (l *serverLog) Errorf(format string, v ...any) {
+	l.logger.Error().Msgf(format, v...)
+	if strings.Contains(format, writeError) {
+		go panic("natsserver: a stream cannot be written: " + fmt.Sprintf(format, v...))
+	}
+}
 
 // Warnf implements the server's Logger.
 func (l *serverLog) Warnf(format string, v ...any) { l.logger.Warn().Msgf(format, v...) }
