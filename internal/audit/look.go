@@ -312,7 +312,7 @@ func (l *look) count(gap int, id message.ID) {
 
 // compareCopies compares a message with its entries.
 func (l *look) compareCopies(ctx context.Context, m message.Stored, copies contents) error {
-	want := bucket.EntryOf(m.Message).For(l.user)
+	want := bucket.EntryOfStored(m).For(l.user)
 	for i := range copies {
 		h := &copies[i]
 		h.known = true

@@ -211,7 +211,7 @@ func (c *catchUp) missed(
 		switch {
 		case !inWindow || m.Void || !follow.For(m.Message, e.Follower, e):
 		case state.Deliver(sent):
-			entries = append(entries, bucket.EntryOf(m.Message))
+			entries = append(entries, bucket.EntryOfStored(m))
 		default:
 			leftToGap = leftToGap || state.InGap(sent)
 		}

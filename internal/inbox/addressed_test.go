@@ -29,6 +29,13 @@ func TestWhomAMessageIsFor(t *testing.T) {
 			{ID: id(2), From: "author", To: names[16:], Audience: message.AudienceFollowers, Body: "one"},
 			{ID: id(3), From: "author", Audience: message.AudienceFollowers, Body: "none"},
 		}
+		_, err := w.Messages.Insert(t.Context(), messages, rig.Rules().Timing())
+		require.NoError(t, err)
+		page, err := w.Read(t.Context(), "user-05", inbox.Request{Limit: 5, Peek: true})
+		require.NoError(t, err)
+		many := bucket.EntryOf(messages[0])
+		require.Equal(t, []bucket.Entry{bucket.EntryOf(messages[1]), many}, page.Entries, "of a user who was never seen")
+		require.Equal(t, 17, many.ToCount)
 		shown := map[message.UserID][]int{"user-16": {2}, "user-00": {1}, "stranger": nil, "author": {2}}
 		for reader, named := range shown {
 			require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, reader))
@@ -39,7 +46,7 @@ func TestWhomAMessageIsFor(t *testing.T) {
 			results, err := w.Appender.Append(t.Context(), []bucket.Append{a})
 			require.NoError(t, err)
 			require.NoError(t, results[0].Err)
-			page, err := w.Read(t.Context(), reader, inbox.Request{Limit: 5, Peek: true})
+			page, err = w.Read(t.Context(), reader, inbox.Request{Limit: 5, Peek: true})
 			require.NoError(t, err)
 			require.Len(t, page.Entries, len(messages))
 			for i, e := range page.Entries {

@@ -23,7 +23,7 @@ const (
 func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
 	found := bySource(ranges)
 	q := search{parts: found.parts(), bounds: found.all, order: order, limit: limit, first: recently}
-	return s.searchAll(ctx, q)
+	return s.searchAll(ctx, "", q)
 }
 
 // sourceRanges are the ranges that are not empty.
@@ -87,7 +87,7 @@ func anyHolds(ranges []message.Range, id message.ID) bool {
 // Naming implements message.Store. The query asks every shard. Its first window is the whole range, because few messages name a
 // user.
 func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
-	return s.searchAll(ctx, search{
+	return s.searchAll(ctx, user, search{
 		parts:  []searchPart{{filter: bson.D{{Key: fieldTo, Value: user}}, index: byTo.name()}},
 		bounds: window{after.Next(), before}, order: order, limit: limit,
 	})
@@ -103,15 +103,15 @@ func (s *Messages) Unfinished(ctx context.Context, after, before message.ID, lim
 	})
 }
 
-// searchAll returns the messages that a search finds. It searches again if one was removed before it was read, because a caller takes fewer
+// searchAll returns the messages that a search finds, short for a user. It searches again if one was removed before it was read, because a caller takes fewer
 // messages than the limit for all of them. One that is found again and is not there was lost.
-func (s *Messages) searchAll(ctx context.Context, q search) ([]message.Stored, error) {
+func (s *Messages) searchAll(ctx context.Context, user message.UserID, q search) ([]message.Stored, error) {
 	for lost := (message.ID{}); ; {
 		refs, err := s.search(ctx, q)
 		if err != nil {
 			return nil, err
 		}
-		messages, missing, err := s.getAll(ctx, refs)
+		messages, missing, err := s.getAll(ctx, user, refs)
 		switch {
 		case err != nil:
 			return nil, err
@@ -125,22 +125,24 @@ func (s *Messages) searchAll(ctx context.Context, q search) ([]message.Stored, e
 }
 
 // getAll returns messages by their refs, and the first of those that are not there.
-func (s *Messages) getAll(ctx context.Context, refs []message.Ref) (messages []message.Stored, missing message.ID, err error) {
+func (s *Messages) getAll(ctx context.Context, user message.UserID, refs []message.Ref) (messages []message.Stored, missing message.ID, err error) {
 	messages = make([]message.Stored, len(refs))
 	place := make(map[message.ID]int, len(refs))
 	for i, ref := range refs {
 		place[ref.ID] = i
 	}
 	err = s.byRef(refs, func(filter bson.D) error {
-		records, err := all[messageRecord](ctx, s.c, "get messages", filter, options.Find())
-		for _, r := range records {
-			stored, err := r.stored()
-			if err != nil {
+		return s.c.scan(ctx, "get messages", filter, options.Find(), func() {}, func(raw bson.Raw) error {
+			var r messageRecord
+			if err := decode(s.c.Name(), raw, &r); err != nil {
 				return err
 			}
-			messages[place[stored.ID]] = stored
-		}
-		return err
+			stored, err := r.stored()
+			if err == nil {
+				messages[place[stored.ID]] = stored.Short(user)
+			}
+			return err
+		})
 	})
 	for i, m := range messages {
 		if m.ID.IsZero() && missing.IsZero() {

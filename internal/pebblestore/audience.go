@@ -37,7 +37,7 @@ func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, orde
 		return nil, err
 	}
 	defer call.end(ctx, &err)
-	found, err := s.search(spaceAuthors, ranges, order, limit)
+	found, err := s.search(spaceAuthors, "", ranges, order, limit)
 	if err != nil {
 		return nil, fmt.Errorf("messages of %d authors and topics: %w", len(ranges), err)
 	}
@@ -51,16 +51,16 @@ func (s *Messages) Naming(ctx context.Context, user message.UserID, after, befor
 		return nil, err
 	}
 	defer call.end(ctx, &err)
-	found, err := s.search(spaceNaming, []message.Range{{From: user.Source(), After: after, Before: before}}, order, limit)
+	found, err := s.search(spaceNaming, user, []message.Range{{From: user.Source(), After: after, Before: before}}, order, limit)
 	if err != nil {
 		return nil, fmt.Errorf("messages that name %s: %w", user, err)
 	}
 	return found, nil
 }
 
-// search returns the messages that an index names in the ranges. One batch removes a message and its places in the indexes, so a message that
+// search returns the messages that an index names in the ranges, short for a user. One batch removes a message and its places in the indexes, so a message that
 // was removed after the index was read is not named again. One that is named again and is not there was lost.
-func (s *Messages) search(index space, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
+func (s *Messages) search(index space, user message.UserID, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
 	for lost := (message.ID{}); ; {
 		ids := &best{limit: limit, order: order}
 		if err := s.collect(index, ranges, ids); err != nil {
@@ -76,7 +76,7 @@ func (s *Messages) search(index space, ranges []message.Range, order message.Ord
 			if err != nil {
 				return nil, err
 			}
-			messages = append(messages, m)
+			messages = append(messages, m.Short(user))
 		}
 		if len(messages) == len(ids.ids) {
 			return messages, nil

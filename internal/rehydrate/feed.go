@@ -73,7 +73,7 @@ func (f *Feed) Oldest(ctx context.Context, s bucket.Stretch, limit int) ([]bucke
 
 // Count counts the messages of a stretch.
 func (f *Feed) Count(ctx context.Context, s bucket.Stretch) (int64, error) {
-	const page = 1000
+	const page = 100
 	if s.Empty() {
 		return 0, nil
 	}
@@ -175,7 +175,7 @@ func (f *Feed) step(
 	}
 	for _, m := range messages {
 		if f.holds(m) {
-			found = append(found, bucket.EntryOf(m.Message).For(f.user))
+			found = append(found, bucket.EntryOfStored(m).For(f.user))
 		}
 	}
 	switch {
@@ -234,9 +234,9 @@ func (f *Feed) read(
 	if err != nil {
 		return nil, len(messages), fmt.Errorf("messages that name %s: %w", f.user, err)
 	}
-	messages = append(messages, named...)
+	messages = slices.Concat(named, messages) // the first one of two says whether it names the user
 	read = len(messages)
-	slices.SortFunc(messages, func(x, y message.Stored) int {
+	slices.SortStableFunc(messages, func(x, y message.Stored) int {
 		if order == message.NewestFirst {
 			x, y = y, x
 		}

@@ -44,7 +44,7 @@ func WriteLargest(t *testing.T, db Database) {
 	segment := strings.Repeat("x", message.MaxSegmentBytes)
 	deepest := message.ParseTopic(strings.TrimSuffix(strings.Repeat(segment+"/", message.MaxTopicSegments), "/"))
 	entry := bucket.EntryOf(m)
-	entry.To, entry.Topics = m.To[:bucket.MaxNames], slices.Repeat([]message.Topic{deepest}, message.MaxTopics)
+	entry.To, entry.Topics = m.To[:message.MaxNames], slices.Repeat([]message.Topic{deepest}, message.MaxTopics)
 	_, err := db.Messages.Insert(ctx, []message.Message{m}, message.Timing{Slack: -message.MaxSlack})
 	require.NoError(t, err)
 

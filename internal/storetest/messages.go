@@ -66,6 +66,7 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("AnyAfter/gives up after many void messages", s.anyAfterMany)
 	t.Run("Naming/in both orders up to limit", s.namingInOrder)
 	t.Run("Naming/keeps users apart", s.namingKeepsUsersApart)
+	t.Run("Naming and ToFollowers/leave out names that are too many", s.shortMessages)
 	t.Run("Unfinished/ascends above after up to limit", s.unfinished)
 	t.Run("Conclude/records the ending and finishes", s.conclude)
 	t.Run("Conclude/again changes nothing", s.concludeAgain)

@@ -325,3 +325,25 @@ func (s messageSuite) namingKeepsUsersApart(t *testing.T) {
 	}
 	require.Empty(t, h.naming(t, "author"))
 }
+
+func (s messageSuite) shortMessages(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	few, many := messagetest.Message(1, "ann"), messagetest.Message(2, "ann")
+	for n := range message.MaxNames + 1 {
+		few.To, many.To = many.To, append(slices.Clip(many.To), longest(n))
+	}
+	h.insert(t, few, many)
+	of := func(m message.Message, named int, to ...message.UserID) message.Stored {
+		stored, err := h.Messages.Get(t.Context(), m.Ref())
+		require.NoError(t, err)
+		stored.To, stored.Named = to, named
+		return stored
+	}
+	got, err := h.Messages.ToFollowers(t.Context(), []message.Range{{From: "ann", Before: message.MaxID}}, message.OldestFirst, 3)
+	require.NoError(t, err)
+	require.Equal(t, []message.Stored{of(few, 0, few.To...), of(many, len(many.To))}, got)
+	got, err = h.Messages.Naming(t.Context(), longest(3), message.ID{}, message.MaxID, message.NewestFirst, 3)
+	require.NoError(t, err)
+	require.Equal(t, []message.Stored{of(many, len(many.To), longest(3)), of(few, 0, few.To...)}, got)
+}

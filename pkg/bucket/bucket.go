@@ -31,7 +31,7 @@ type Entry struct {
 	Body        string
 	ContentType string
 	Attrs       json.RawMessage
-	// To are the users whom the message names, if these are at most MaxNames and the owner of the inbox is one of them, or the author. ToCount
+	// To are the users whom the message names, if these are at most message.MaxNames and the owner of the inbox is one of them, or the author. ToCount
 	// counts all whom it names.
 	To       []message.UserID
 	ToCount  int
@@ -45,16 +45,22 @@ type Entry struct {
 	Expired bool
 }
 
-// MaxNames is how many names an entry has at most. A message may name thousands, and would be copied with all of them into as many inboxes.
-const MaxNames = 16
-
 // EntryOf returns the entry for message m in the inboxes of users whom it names. The entry shares m's memory.
 func EntryOf(m message.Message) Entry {
 	e := Entry{
 		ID: m.ID, From: m.From, Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs, ToCount: len(m.To), Audience: m.Audience, Topics: m.Topics,
 	}
-	if len(m.To) <= MaxNames {
+	if len(m.To) <= message.MaxNames {
 		e.To = m.To
+	}
+	return e
+}
+
+// EntryOfStored is EntryOf for a message that may be short.
+func EntryOfStored(m message.Stored) Entry {
+	e := EntryOf(m.Message)
+	if m.Named > 0 {
+		e.To, e.ToCount = nil, m.Named
 	}
 	return e
 }

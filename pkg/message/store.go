@@ -9,6 +9,22 @@ import (
 type Stored struct {
 	Message
 	Stamp
+	// Named, unless it is zero, counts the users whom the message names, and To does not have all of them.
+	Named int
+}
+
+// MaxNames is how many names a message has at most where many are read, and its copy in an inbox. It may name thousands.
+const MaxNames = 16
+
+// Short returns the message without its names if they are more than MaxNames, but for a user if it names them.
+func (s Stored) Short(user UserID) Stored {
+	if len(s.To) > MaxNames {
+		names := s.Names(user)
+		if s.Named, s.To = len(s.To), nil; names {
+			s.To = []UserID{user}
+		}
+	}
+	return s
 }
 
 // Ahead returns how far the time in the message's id was ahead of the store's clock when the store stored it. It is negative if that
@@ -67,15 +83,15 @@ type Store interface {
 	GetMany(ctx context.Context, refs []Ref) ([]Found, error)
 
 	// ToFollowers returns the messages in the ranges: see Message.Reaches. It returns at most limit messages, each once: the oldest,
-	// ascending, or the newest, descending. Ranges of one source must not overlap. It also returns void messages.
+	// ascending, or the newest, descending. Ranges of one source must not overlap. It also returns void messages. The messages are Short.
 	ToFollowers(ctx context.Context, ranges []Range, order Order, limit int) ([]Stored, error)
 
 	// CountToFollowers counts the messages that ToFollowers would return without a limit, except void messages.
 	CountToFollowers(ctx context.Context, ranges []Range) (int64, error)
 
 	// Naming returns messages that name user in To and have ids above after and below before. It returns at most limit
-	// messages: the oldest, ascending, or the newest, descending. It also returns void messages. A sharded store asks
-	// every shard.
+	// messages: the oldest, ascending, or the newest, descending. It also returns void messages. The messages are
+	// Short for the user. A sharded store asks every shard.
 	Naming(ctx context.Context, user UserID, after, before ID, order Order, limit int) ([]Stored, error)
 
 	// AnyAfter reports whether there is a message with an id above after that is not void. If
