@@ -55,8 +55,10 @@ func allOf[T any](ctx context.Context, c collection, doing string, filter bson.D
 	return found, nil
 }
 
+var errEnough = errors.New("enough documents were read")
+
 // scan calls begin, and then use for each document that a query finds. If the query is repeated, scan calls begin again and
-// starts from the first document.
+// starts from the first document. If use returns errEnough, no more documents are read.
 func (c collection) scan(
 	ctx context.Context, doing string, filter bson.D, opts *options.FindOptionsBuilder, begin func(), use func(bson.Raw) error,
 ) error {
@@ -68,7 +70,9 @@ func (c collection) scan(
 		}
 		defer closeCursor(ctx, cursor)
 		for cursor.Next(ctx) {
-			if err := use(cursor.Current); err != nil {
+			if err := use(cursor.Current); errors.Is(err, errEnough) {
+				return nil
+			} else if err != nil {
 				return err
 			}
 		}

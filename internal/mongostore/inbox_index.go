@@ -34,15 +34,25 @@ func (s *Inbox) WithFacets(
 		}
 		find := options.Find().SetProjection(operator(fieldFacets, 0)).
 			SetSort(bson.D{{Key: fieldSequence, Value: -1}}).SetLimit(int64(limit - len(found)))
-		records, err := all[bucketRecord](ctx, s.c, "read buckets with facets", filter, find)
-		if err != nil {
-			return nil, err
+		before := len(found)
+		err := s.c.scan(ctx, "read buckets with facets", filter, find, func() { found = found[:before] }, func(raw bson.Raw) error {
+			var r bucketRecord
+			if err := decode(s.c.Name(), raw, &r); err != nil {
+				return err
+			}
+			b, err := r.bucket(bucket.AllFields)
+			if err != nil {
+				return err
+			}
+			if found = append(found, b); bucket.Bytes(found) >= bucket.ReadBytes {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil || bucket.Bytes(found) >= bucket.ReadBytes {
+			return found, err
 		}
-		some, err := bucketsOf(records, bucket.AllFields)
-		if err != nil {
-			return nil, err
-		}
-		found, next = append(found, some...), from-1
+		next = from - 1
 	}
 	return found, nil
 }

@@ -32,8 +32,9 @@ func (s *Inbox) Newest(
 		operator("$unionWith", bson.D{{Key: "coll", Value: s.c.Name()}, {Key: "pipeline", Value: buried}}),
 	}
 	var held, tombstoned []bucketRecord
+	var bytes int
 	err = s.c.call(ctx, "read the newest buckets", func(ctx context.Context) error {
-		held, tombstoned = nil, nil
+		held, tombstoned, bytes = nil, nil, 0
 		cursor, err := s.c.Aggregate(ctx, pipeline)
 		if err != nil {
 			return err
@@ -43,6 +44,8 @@ func (s *Inbox) Newest(
 			records := &held
 			if _, ok := cursor.Current.Lookup(fieldBuried).BooleanOK(); ok {
 				records = &tombstoned
+			} else if bytes += len(cursor.Current); bytes-len(cursor.Current) >= bucket.ReadBytes {
+				continue
 			}
 			*records = append(*records, bucketRecord{})
 			if err := decode(s.c.Name(), cursor.Current, &(*records)[len(*records)-1]); err != nil {

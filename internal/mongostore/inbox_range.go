@@ -31,6 +31,8 @@ func whole(field bucket.Field) bson.D {
 		return nil
 	case bucket.NoEntries:
 		return projection
+	case bucket.NoBody:
+		names = append(names, slices.DeleteFunc(slices.Clone(contentFields), func(name string) bool { return name == "body" })...)
 	case bucket.FieldFrom:
 		names = append(names, fieldEntryFrom)
 	case bucket.FieldAttrs:
@@ -52,13 +54,13 @@ func (s *Inbox) Range(ctx context.Context, sections []bucket.Section, field buck
 	places := make(map[message.UserID]int, len(sections))
 	var near, late []bucket.Section
 	var filters []bson.D
-	var limits []int64 // of the first filters
+	var limits []bucket.Section // of the first filters
 	for i, section := range sections {
 		places[section.Owner] = i
 		switch {
 		case section.Low > section.High:
-		case section.Limit > 0 && int64(section.Limit) <= int64(section.High)-int64(section.Low): // there may be more than the limit
-			filters, limits = append(filters, within([]bucket.Section{section})), append(limits, int64(section.Limit))
+		case section.Bytes > 0 || section.Limit > 0 && int64(section.Limit) <= int64(section.High)-int64(section.Low): // there may be more
+			filters, limits = append(filters, within([]bucket.Section{section})), append(limits, section)
 		default:
 			near = append(near, section)
 		}
@@ -83,11 +85,19 @@ func (s *Inbox) Range(ctx context.Context, sections []bucket.Section, field buck
 		if projection := whole(field); projection != nil {
 			find.SetProjection(projection)
 		}
-		if i < len(limits) { // sort, so that the server leaves out the right ones
-			find.SetSort(bson.D{{Key: fieldSequence, Value: -1}}).SetLimit(limits[i])
+		if i >= len(limits) {
+			found[i], err = all[bucketRecord](ctx, s.c, "read buckets", filters[i], find)
+			return err
 		}
-		found[i], err = all[bucketRecord](ctx, s.c, "read buckets", filters[i], find)
-		return err
+		find.SetSort(bson.D{{Key: fieldSequence, Value: -1}}).SetLimit(int64(limits[i].Limit)) // sort, so that the server leaves out the right ones
+		bytes := 0
+		return s.c.scan(ctx, "read buckets", filters[i], find, func() { found[i], bytes = nil, 0 }, func(raw bson.Raw) error {
+			if limits[i].Bytes > 0 && bytes >= limits[i].Bytes {
+				return errEnough
+			}
+			found[i], bytes = append(found[i], bucketRecord{}), bytes+len(raw)
+			return decode(s.c.Name(), raw, &found[i][len(found[i])-1])
+		})
 	})
 	if err != nil {
 		return nil, err

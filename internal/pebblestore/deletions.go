@@ -204,7 +204,7 @@ func (s *Inbox) Newest(
 	}
 	defer call.end(ctx, &err)
 	if limit > 0 {
-		section := bucket.Section{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit}
+		section := bucket.Section{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit, Bytes: bucket.ReadBytes}
 		if buckets, err = s.read(section, bucket.AllFields); err != nil {
 			return nil, d, fmt.Errorf("newest buckets of %s: %w", owner, err)
 		}

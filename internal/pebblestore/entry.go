@@ -121,24 +121,29 @@ func parseEntry(b []byte) (r entryRecord, err error) {
 	return r, err
 }
 
+// entryHead is the content of an entry without its id and its body.
+type entryHead struct {
+	From        message.UserID   `cbor:"1,keyasint"`
+	ContentType string           `cbor:"3,keyasint,omitempty"`
+	Attrs       json.RawMessage  `cbor:"4,keyasint,omitempty"`
+	To          []message.UserID `cbor:"5,keyasint,omitempty"`
+	ToCount     int              `cbor:"6,keyasint,omitempty"`
+	Audience    message.Audience `cbor:"7,keyasint,omitempty"`
+	Topics      []message.Topic  `cbor:"8,keyasint,omitempty"`
+}
+
 // entryContent is the content of an entry without its id.
 type entryContent struct {
-	From        message.UserID  `cbor:"1,keyasint"`
-	Body        string          `cbor:"2,keyasint,omitempty"`
-	ContentType string          `cbor:"3,keyasint,omitempty"`
-	Attrs       json.RawMessage `cbor:"4,keyasint,omitempty"`
+	entryHead
 
-	To       []message.UserID `cbor:"5,keyasint,omitempty"`
-	ToCount  int              `cbor:"6,keyasint,omitempty"`
-	Audience message.Audience `cbor:"7,keyasint,omitempty"`
-	Topics   []message.Topic  `cbor:"8,keyasint,omitempty"`
+	Body string `cbor:"2,keyasint,omitempty"`
 }
 
 func encodeContent(e *bucket.Entry) []byte {
-	return encode(nil, entryContent{
-		From: e.From, Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs,
-		To: e.To, ToCount: e.ToCount, Audience: e.Audience, Topics: e.Topics,
-	})
+	head := entryHead{
+		From: e.From, ContentType: e.ContentType, Attrs: e.Attrs, To: e.To, ToCount: e.ToCount, Audience: e.Audience, Topics: e.Topics,
+	}
+	return encode(nil, entryContent{entryHead: head, Body: e.Body})
 }
 
 // newEncoder returns the encoder for the entries of pushes. The length of an entry includes the header of its record.
@@ -158,10 +163,15 @@ func (r *entryRecord) entry() (bucket.Entry, error) {
 	if err := decode(spaceInbox, r.content, &c); err != nil {
 		return bucket.Entry{}, err
 	}
+	return r.with(c), nil
+}
+
+// with returns the entry of a record with contents.
+func (r *entryRecord) with(c entryContent) bucket.Entry {
 	return bucket.Entry{
 		ID: r.id, From: c.From, Body: c.Body, ContentType: c.ContentType, Attrs: c.Attrs, Recovered: r.recovered,
 		To: c.To, ToCount: c.ToCount, Audience: c.Audience, Topics: c.Topics,
-	}, nil
+	}
 }
 
 // only returns the entry with one field of its contents. The others are not decoded.
@@ -174,6 +184,10 @@ func (r *entryRecord) only(field bucket.Field) (bucket.Entry, error) {
 	switch field {
 	case bucket.AllFields:
 		return r.entry()
+	case bucket.NoBody:
+		var c entryHead
+		err = decode(spaceInbox, r.content, &c)
+		e = r.with(entryContent{entryHead: c})
 	case bucket.FieldFrom:
 		var c struct {
 			From message.UserID `cbor:"1,keyasint"`

@@ -124,7 +124,8 @@ func (s *Inbox) read(section bucket.Section, field bucket.Field) (buckets []buck
 	if buckets, err = readDown(buckets, it, prefix, section, field); err != nil {
 		return nil, err
 	}
-	if section.Low < gone.lowest && section.Low <= section.High && (section.Limit == 0 || len(buckets)-above < section.Limit) {
+	ended := section.Limit > 0 && len(buckets)-above == section.Limit || section.Bytes > 0 && bucket.Bytes(buckets[above:]) >= section.Bytes
+	if section.Low < gone.lowest && section.Low <= section.High && !ended {
 		buckets = append(buckets, gone.stub(section.Owner, s.size))
 	}
 	return buckets, nil
@@ -132,8 +133,8 @@ func (s *Inbox) read(section bucket.Section, field bucket.Field) (buckets []buck
 
 // readDown appends the buckets of a section but for the late ones.
 func readDown(buckets []bucket.Bucket, it *pebble.Iterator, prefix []byte, section bucket.Section, field bucket.Field) ([]bucket.Bucket, error) {
-	found := it.SeekLT(appendPlace(slices.Clip(prefix), section.High, pastSlots))
-	for n := 0; found && (section.Limit == 0 || n < section.Limit); n++ {
+	found, above := it.SeekLT(appendPlace(slices.Clip(prefix), section.High, pastSlots)), len(buckets)
+	for n := 0; found && (section.Limit == 0 || n < section.Limit) && (section.Bytes == 0 || bucket.Bytes(buckets[above:]) < section.Bytes); n++ {
 		sequence, _ := placeOf(it.Key())
 		if sequence < section.Low {
 			break

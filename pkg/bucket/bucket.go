@@ -73,12 +73,29 @@ func (e Entry) For(owner message.UserID) Entry {
 	return e
 }
 
+// ReadBytes is how many bytes of contents are read of an inbox at a time. See Section.Bytes.
+const ReadBytes = 4 << 20
+
+// Size returns about how many bytes the contents take.
+func (e Entry) Size() int {
+	n := len(e.From) + len(e.Body) + len(e.ContentType) + len(e.Attrs)
+	for _, user := range e.To {
+		n += len(user)
+	}
+	for _, topic := range e.Topics {
+		n += len(topic)
+	}
+	return n
+}
+
 // Field names a part of the contents of an entry.
 type Field int
 
 const (
 	// AllFields stands for the whole contents.
 	AllFields Field = iota
+	// NoBody stands for all but the body.
+	NoBody
 	// FieldFrom is the sender alone.
 	FieldFrom
 	// FieldAttrs is the attributes alone.
@@ -94,6 +111,9 @@ func (e Entry) Only(field Field) Entry {
 	only := Entry{ID: e.ID, Deleted: e.Deleted, Expired: e.Expired}
 	switch field {
 	case AllFields:
+		return e
+	case NoBody:
+		e.Body = ""
 		return e
 	case FieldFrom:
 		only.From = e.From
@@ -137,6 +157,22 @@ type Bucket struct {
 	Entries []Entry
 	// Purged is at or above the ids of the expired entries, and zero if there are none. Every message up to Purged has expired.
 	Purged message.ID
+}
+
+// Bytes returns about how many bytes the contents of the entries take.
+func (b Bucket) Bytes() (n int) {
+	for _, e := range b.Entries {
+		n += e.Size()
+	}
+	return n
+}
+
+// Bytes returns about how many bytes the contents of buckets take.
+func Bytes(buckets []Bucket) (n int) {
+	for _, b := range buckets {
+		n += b.Bytes()
+	}
+	return n
 }
 
 // Holds reports whether the bucket counts as holding a message. A stub counts as holding every message up to its last, because these have

@@ -37,7 +37,7 @@ const (
 	// filteredAtOnce bounds how many slots of buckets a filtered page reads at a time, and with them its memory.
 	filteredAtOnce = 32 * Capacity
 	// searchedAtOnce is how many messages a filtered page asks for at a time.
-	searchedAtOnce = 250
+	searchedAtOnce = 64
 	// searchesPerPage is how often a filtered page calls OnRead. An inbox may have many small gaps, and each needs a call.
 	searchesPerPage = 32
 )
@@ -57,15 +57,84 @@ type filtering struct {
 	messages, calls int
 
 	index indexed
+	// whole says that the entries that are added have bodies. bodies has the bucket of each entry of the page without one.
+	whole  bool
+	bodies map[message.ID]uint32
 }
 
-// readFiltered reads a page of the entries that a filter keeps, within its budget.
+// readFiltered reads a page of the entries that a filter keeps, within its budget. It reads the bodies of these only.
 func readFiltered(ctx context.Context, w *walk) (Page, error) {
 	r := newFiltering(w)
-	if err := r.begin(ctx); err != nil {
-		return Page{}, err
+	w.field, r.bodies = NoBody, make(map[message.ID]uint32)
+	err := r.beginFiltered(ctx)
+	var page Page
+	if err == nil {
+		page, err = r.read(ctx)
 	}
-	return r.read(ctx)
+	if err == nil {
+		err = r.readBodies(ctx, &page)
+	}
+	return page, err
+}
+
+// beginFiltered is begin without bodies.
+func (r *filtering) beginFiltered(ctx context.Context) (err error) {
+	if r.Before != nil {
+		return r.begin(ctx)
+	}
+	if err = r.beginWithout(ctx); err == nil {
+		r.deletions, err = ReadDeletions(ctx, r.store, r.Owner, r.DeletionsFrom)
+	}
+	return err
+}
+
+// readBodies reads the bodies of a page. If they reach ReadBytes, the page ends there. It leaves out entries that have gone since.
+func (r *filtering) readBodies(ctx context.Context, page *Page) error {
+	wanted := make(map[uint32]bool) // buckets
+	for _, e := range page.Entries {
+		if sequence, lacks := r.bodies[e.ID]; lacks {
+			wanted[sequence] = true
+		}
+	}
+	read, bytes := make(map[message.ID]string), 0
+	kept := page.Entries[:0]
+	for i, e := range page.Entries {
+		sequence, lacks := r.bodies[e.ID]
+		if lacks && wanted[sequence] && bytes >= ReadBytes {
+			end := page.Entries[i-1].ID
+			page.Next = &Cursor{ID: end, Sequence: r.highestBelow(end)}
+			page.Absent = slices.DeleteFunc(page.Absent, func(id message.ID) bool { return id.Less(end) })
+			break
+		}
+		if lacks && wanted[sequence] {
+			low := sequence
+			for low > 0 && wanted[low-1] {
+				low--
+			}
+			buckets, err := ReadSection(ctx, r.store, Section{Owner: r.Owner, Low: low, High: sequence, Bytes: ReadBytes}, AllFields)
+			if err != nil {
+				return err
+			}
+			delete(wanted, sequence) // also if the bucket has gone
+			for _, b := range buckets {
+				delete(wanted, b.Sequence)
+				for _, found := range b.Entries {
+					if _, lacks := r.bodies[found.ID]; lacks && !found.Deleted && !found.Expired {
+						read[found.ID], bytes = found.Body, bytes+len(found.Body)
+					}
+				}
+			}
+		}
+		there := true
+		if lacks {
+			e.Body, there = read[e.ID]
+		}
+		if there {
+			kept = append(kept, e)
+		}
+	}
+	page.Entries = kept
+	return nil
 }
 
 func newFiltering(w *walk) *filtering {
@@ -83,7 +152,11 @@ func (r *filtering) keeps(b *Bucket, slot int) bool {
 		}
 		r.examined[e.ID] = true
 	}
-	return !e.Deleted && r.Filter.Keep(Found{Entry: e, Sequence: b.Sequence, Position: r.store.Size().Position(b.Sequence, slot)})
+	kept := !e.Deleted && r.Filter.Keep(Found{Entry: e, Sequence: b.Sequence, Position: r.store.Size().Position(b.Sequence, slot)})
+	if kept && r.bodies != nil && !r.whole {
+		r.bodies[e.ID] = b.Sequence
+	}
+	return kept
 }
 
 // read reads what the page needs, after its first buckets. It searches the absent stretches as far as the buckets reach before it reads
@@ -110,7 +183,7 @@ func (r *filtering) read(ctx context.Context) (Page, error) {
 
 // ends reports whether the page is full, or complete, or its budget spent.
 func (r *filtering) ends() bool {
-	full := len(r.held())+len(r.absent) >= r.Limit
+	full := len(r.held())+len(r.absent) >= r.Limit || r.enough()
 	return full || !r.unread.IsZero() || !r.lower() || !r.mayRead()
 }
 
@@ -132,7 +205,7 @@ func (r *filtering) readBelow(ctx context.Context) error {
 // more returns how many buckets are read at a time.
 func (r *filtering) more() uint32 {
 	atOnce := max(1, filteredAtOnce/int(r.store.Size()))
-	if r.field != AllFields { // nothing is left out but tombstones
+	if r.field != NoBody { // nothing is left out but tombstones
 		atOnce = min(atOnce, max(1, int(bucketsFor(r.Limit-len(r.held()), r.store.Size()))))
 	}
 	return uint32(min(max(1, r.Filter.Buckets-r.buckets()), atOnce)) //nolint:gosec // it is small
@@ -143,7 +216,7 @@ func (r *filtering) searchAbsent(ctx context.Context, part Stretch) error {
 	for _, s := range union(r.Absent) {
 		for s = s.Within(part); !s.Empty() && len(r.absent)+r.heldFrom(s.Before) <= r.Limit; {
 			limit := min((r.Filter.Messages-r.messages)/2, searchedAtOnce)
-			if limit < max(1, min(r.Filter.Messages/2, searchedAtOnce)/4) || r.calls == searchesPerPage {
+			if limit < max(1, min(r.Filter.Messages/2, searchedAtOnce)/4) || r.calls == searchesPerPage || r.calls > 0 && r.kept >= ReadBytes {
 				r.unread = s.Before
 				return nil
 			}
@@ -159,7 +232,7 @@ func (r *filtering) searchAbsent(ctx context.Context, part Stretch) error {
 				}
 				r.found = append(r.found, e.ID)
 				if r.Filter.Keep(Found{Entry: e, Absent: true}) {
-					r.absent = append(r.absent, e)
+					r.absent, r.kept = append(r.absent, e), r.kept+e.Size()
 				}
 			}
 			s = left

@@ -81,10 +81,13 @@ func ReadNewest(ctx context.Context, store Store, req NewestRequest) (Newest, er
 // beginWithout reads the first buckets from the head down, without the deletions.
 func (r *filtering) beginWithout(ctx context.Context) error {
 	n := r.first()
-	section := Section{Owner: r.Owner, Low: r.Hint.Sequence - min(r.Hint.Sequence, n-1), High: math.MaxUint32, Limit: int(n)}
+	section := Section{Owner: r.Owner, Low: r.Hint.Sequence - min(r.Hint.Sequence, n-1), High: math.MaxUint32, Limit: int(n), Bytes: ReadBytes}
 	buckets, err := ReadSection(ctx, r.store, section, r.field)
 	if err != nil {
 		return err
+	}
+	if len(buckets) > 0 {
+		r.head = buckets[0]
 	}
 	return r.add(buckets)
 }

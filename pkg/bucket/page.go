@@ -87,7 +87,7 @@ func union(stretches []Stretch) []Stretch {
 	return merged
 }
 
-// ReadPage reads a page of an inbox.
+// ReadPage reads a page of an inbox. A page with many large entries has fewer than Limit: it ends where their contents reach about ReadBytes.
 //
 // It reads buckets from the head, or from the cursor's bucket, downward, and merges their entries by id. It shows the entries above the
 // floor of the lowest bucket that it read, because no lower bucket can hold such an entry. If messages came in order, that is one bucket
@@ -131,20 +131,27 @@ func readPlain(ctx context.Context, w *walk) (Page, error) {
 	if err := w.begin(ctx); err != nil {
 		return Page{}, err
 	}
-	for len(w.held()) < w.Limit && w.lower() {
+	for len(w.held()) < w.Limit && w.lower() && (!w.enough() || len(w.held()) == 0) {
 		if err := w.down(ctx, w.lowest().Sequence, bucketsFor(w.Limit-len(w.held()), w.store.Size())); err != nil {
 			return Page{}, err
 		}
 	}
-	absent, err := readAbsent(ctx, w)
+	absent, cut, err := readAbsent(ctx, w)
 	if err != nil {
 		return Page{}, err
 	}
 	var page Page
 	shown, more := w.merged(w.held(), absent, w.Limit+1), w.lower()
-	if len(shown) > w.Limit {
-		shown, more = shown[:w.Limit], true
+	for n := len(shown); n > w.Limit || n > 0 && shown[n-1].ID.Less(cut); n-- {
+		shown, more = shown[:n-1], true
 	}
+	more = more || !cut.IsZero()
+	for n, bytes := 1, 0; n < len(shown); n++ {
+		if bytes += shown[n-1].Size(); bytes >= ReadBytes {
+			shown, more = shown[:n:n], true
+		}
+	}
+	shown = slices.Clone(shown) // so that the others are free
 	if more {
 		last := shown[len(shown)-1].ID
 		page.Next = &Cursor{ID: last, Sequence: w.highestBelow(last)}
@@ -158,26 +165,38 @@ func readPlain(ctx context.Context, w *walk) (Page, error) {
 	return page, nil
 }
 
-// readAbsent reads what the absent stretches have to add to a page: nothing below its last entry, if that is known. The result is newest first.
-func readAbsent(ctx context.Context, w *walk) (absent []Entry, err error) {
+// absentAtOnce is how many entries of an absent stretch are read at a time.
+const absentAtOnce = 64
+
+// readAbsent reads what the absent stretches have to add to a page: nothing below its last entry, if that is known. The result is newest first. If
+// this would be more than ReadBytes, it reads a part, and the page ends at cut.
+func readAbsent(ctx context.Context, w *walk) (absent []Entry, cut message.ID, err error) {
 	part, inBuckets := Stretch{After: w.least(), Before: w.bound}, w.held()
 	if len(inBuckets) > w.Limit {
 		part.After = inBuckets[w.Limit-1].ID
 	}
+	bytes := 0
 	for _, s := range union(w.Absent) {
-		want := w.Limit + 1 - len(absent) // one more tells that there is another page
-		if s = s.Within(part); s.Empty() || want == 0 {
-			continue
+		for s = s.Within(part); !s.Empty() && len(absent) <= w.Limit && cut.IsZero(); { // one more tells that there is another page
+			limit := min(w.Limit+1-len(absent), absentAtOnce)
+			entries, err := w.OnRead(ctx, s, limit)
+			if err != nil {
+				return nil, cut, err
+			}
+			for _, e := range entries {
+				absent, bytes, s.Before = append(absent, e), bytes+e.Size(), e.ID
+			}
+			if bytes >= ReadBytes {
+				cut = s.Before
+			}
+			if len(entries) < limit {
+				break
+			}
 		}
-		entries, err := w.OnRead(ctx, s, want)
-		if err != nil {
-			return nil, err
-		}
-		absent = append(absent, entries...)
 	}
 	held := make(map[message.ID]bool, len(inBuckets))
 	for _, e := range inBuckets {
 		held[e.ID] = true
 	}
-	return slices.DeleteFunc(absent, func(e Entry) bool { return held[e.ID] }), nil
+	return slices.DeleteFunc(absent, func(e Entry) bool { return held[e.ID] }), cut, nil
 }

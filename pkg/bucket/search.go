@@ -76,10 +76,12 @@ func (r *filtering) readIndexed(ctx context.Context) (read bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	r.whole = true
 	for _, b := range buckets {
 		r.take(b)
 	}
-	x.done = len(buckets) < limit
+	r.whole = false
+	x.done = len(buckets) < limit && Bytes(buckets) < ReadBytes
 	return len(buckets) > 0, nil
 }
 

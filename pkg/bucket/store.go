@@ -70,6 +70,8 @@ type Section struct {
 	Low, High uint32
 	// Limit, unless it is zero, is how many of these buckets are read at most: the highest ones.
 	Limit int
+	// Bytes, unless it is zero, ends the read: of these buckets, no more are read below the one with which the contents reach about so many bytes.
+	Bytes int
 	// Late, unless it is zero, also names the buckets above High into which a message below Late came late. Such a message is at or below the
 	// floor of its bucket. Entries that were blanked count as well. A store that does not know the floor when it pushes also finds buckets
 	// into which such a message came in order.
@@ -160,7 +162,7 @@ type Store interface {
 	Range(ctx context.Context, sections []Section, field Field) ([][]Bucket, error)
 
 	// Newest returns the owner's buckets from low up, at most limit, as Range does, and their deletions, as Deletions does. A page from the
-	// head needs both, and a remote store answers both in one round trip.
+	// head needs both, and a remote store answers both in one round trip. It ends the read at ReadBytes.
 	Newest(ctx context.Context, owner message.UserID, low uint32, limit int, from uint32) ([]Bucket, Deletions, error)
 
 	// Delete puts a tombstone in place of the entry with that id in that bucket. It is atomic, idempotent,

@@ -24,6 +24,7 @@ type walk struct {
 	deletions Deletions
 	run       []Outline // of the buckets that were read one below the other, the highest first; the Index may have left out some between
 	late      int       // how many buckets above run were read, because entries came late to them
+	kept      int       // about how many bytes the contents of newest take, and of those dropped from it
 	newest    []Entry   // of the buckets that were read, the newest first, at most Limit and one more
 }
 
@@ -116,7 +117,7 @@ func (w *walk) beginBelow(ctx context.Context, c Cursor) (err error) {
 // readFrom reads the buckets from one downward, and those above it to which messages of the page came late. If check is set, it also reads
 // the next bucket above, unless that is the head. It reports whether the one given is the highest with a floor below the page.
 func (w *walk) readFrom(ctx context.Context, sequence uint32, check bool) (run, late []Bucket, right bool, err error) {
-	section := Section{Owner: w.Owner, Low: sequence - min(sequence, w.first()-1), High: sequence}
+	section := Section{Owner: w.Owner, Low: sequence - min(sequence, w.first()-1), High: sequence, Bytes: ReadBytes}
 	if sequence < w.head.Sequence {
 		section.Late = w.bound
 	}
@@ -140,6 +141,12 @@ func (w *walk) readFrom(ctx context.Context, sequence uint32, check bool) (run, 
 		if slices.ContainsFunc(next.Entries, func(e Entry) bool { return !e.ID.IsZero() && e.ID.Less(w.bound) }) {
 			late = append(late, next)
 		}
+		if len(run) == 0 { // the read ended at the bucket above
+			section.High, section.Late = sequence, message.ID{}
+			if run, err = ReadSection(ctx, w.store, section, w.field); err != nil {
+				return nil, nil, false, err
+			}
+		}
 	}
 	tooHigh := len(run) > 0 && run[0].Sequence > 0 && !run[0].Floor.Less(w.bound)
 	tooLow := sequence < w.head.Sequence && floor.Less(w.bound)
@@ -148,7 +155,7 @@ func (w *walk) readFrom(ctx context.Context, sequence uint32, check bool) (run, 
 
 // down reads as many buckets below one.
 func (w *walk) down(ctx context.Context, above, count uint32) error {
-	more, err := ReadSection(ctx, w.store, Section{Owner: w.Owner, Low: above - min(count, above), High: above - 1}, w.field)
+	more, err := ReadSection(ctx, w.store, Section{Owner: w.Owner, Low: above - min(count, above), High: above - 1, Bytes: ReadBytes}, w.field)
 	if err != nil {
 		return err
 	}
@@ -184,7 +191,7 @@ func (w *walk) merge(b Bucket) {
 	added := make([]Entry, 0, len(b.Entries))
 	for slot, e := range b.Entries {
 		if !e.ID.IsZero() && e.ID.Less(w.bound) && (w.keep == nil || w.keep(&b, slot)) {
-			added = append(added, e)
+			added, w.kept = append(added, e), w.kept+e.Size()
 		}
 	}
 	slices.SortFunc(added, w.order)
@@ -206,6 +213,9 @@ func (w *walk) merged(x, y []Entry, limit int) []Entry {
 	}
 	return merged
 }
+
+// enough reports whether the page has so many bytes that it has to end, and has come so far that the next one begins at another place.
+func (w *walk) enough() bool { return w.kept >= ReadBytes && w.least().Next().Less(w.bound) }
 
 // lower reports whether a lower bucket may hold an entry of this page or a later one.
 func (w *walk) lower() bool { return w.lowest().Sequence > 0 && w.bottom.Less(w.lowest().Floor) }

@@ -209,7 +209,7 @@ type InboxMessage struct {
 
 // InboxPage is one page of an inbox.
 type InboxPage struct {
-	// Messages are newest first. Deleted messages make a page shorter than its limit.
+	// Messages are newest first. Deleted messages make a page shorter than its limit, and large ones end it early.
 	Messages []InboxMessage `json:"messages"`
 	Next     Cursor         `json:"next"`
 	// Total counts the messages in the whole inbox, Unread those of them that are not marked as read.

@@ -179,7 +179,13 @@ func (m *Model) Range(_ context.Context, sections []bucket.Section, field bucket
 		}
 		if section.Low <= section.High {
 			buckets := m.between(section.Owner, section.Low, section.High)
-			all[i] = append(all[i], buckets[:min(cmp.Or(section.Limit, len(buckets)), len(buckets))]...)
+			buckets = buckets[:min(cmp.Or(section.Limit, len(buckets)), len(buckets))]
+			for k, bytes := 0, 0; k < len(buckets); k++ {
+				if bytes += without(buckets[k], field).Bytes(); section.Bytes > 0 && bytes >= section.Bytes {
+					buckets = buckets[:k+1]
+				}
+			}
+			all[i] = append(all[i], buckets...)
 		}
 		for k, b := range all[i] {
 			all[i][k] = without(b, field)
@@ -232,7 +238,7 @@ func (m *Model) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
 	if limit > 0 {
-		buckets, _ = bucket.ReadSection(ctx, m, bucket.Section{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit}, bucket.AllFields)
+		buckets, _ = bucket.ReadSection(ctx, m, bucket.Section{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit, Bytes: bucket.ReadBytes}, bucket.AllFields)
 	}
 	d, err = bucket.ReadDeletions(ctx, m, owner, from)
 	return buckets, d, err

@@ -34,7 +34,7 @@ func (s suite) rangesOfField(t *testing.T) {
 			} {
 				section.Owner = owner
 				whole := read(t, store, section, bucket.AllFields)
-				for _, field := range []bucket.Field{bucket.FieldFrom, bucket.FieldAttrs, bucket.NoFields, bucket.NoEntries} {
+				for _, field := range []bucket.Field{bucket.FieldFrom, bucket.FieldAttrs, bucket.NoFields, bucket.NoEntries, bucket.NoBody} {
 					got := read(t, store, section, field)
 					require.Len(t, got, len(whole))
 					for i, b := range whole {

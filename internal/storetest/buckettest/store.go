@@ -259,6 +259,9 @@ func (s suite) ranges(t *testing.T) {
 		}
 		require.Equal(t, test.want, got, test.name)
 	}
+	ended := read(t, store, bucket.Section{Owner: owner, High: 1, Bytes: 1}, bucket.AllFields)
+	require.Len(t, ended, 1, "the read ends with the bucket that has too many bytes")
+	require.EqualValues(t, 1, ended[0].Sequence)
 	require.Empty(t, read(t, store, bucket.Section{Owner: "an", High: math.MaxUint32}, bucket.AllFields), "nobody else's buckets")
 }
 
