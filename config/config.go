@@ -184,6 +184,7 @@ type HTTP struct {
 	IdleTimeout       time.Duration `key:"idle_timeout"`
 	MaxHeader         Size          `key:"max_header"`
 	MaxConnections    int           `key:"max_connections"`
+	Memory            Size          `key:"memory"`
 }
 
 // Auth configures authentication. Without either file there is none.

@@ -67,6 +67,7 @@ func (c Config) http(v *validator) {
 	within(v, "http.idle_timeout", c.HTTP.IdleTimeout, 10*time.Millisecond, day)
 	within(v, "http.max_connections", c.HTTP.MaxConnections, 0, 1_000_000)
 	within(v, "http.max_header", c.HTTP.MaxHeader, 4*KiB, 16*MiB)
+	within(v, "http.memory", c.HTTP.Memory, 32*MiB, 1024*GiB)
 	// A login may wait that long when its request has been read, and is to be answered then.
 	within(v, "http.write_timeout", c.HTTP.WriteTimeout, c.HTTP.ReadTimeout+client.MaxLoginWait, day)
 }

@@ -46,6 +46,7 @@ type assembly struct {
 	rehydrator *rehydrate.Service
 	walker     *retention.Walker
 
+	memory   *httpapi.Memory
 	services httpapi.Services
 }
 
@@ -53,6 +54,7 @@ type assembly struct {
 func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	s := &assembly{
 		App: a, parts: p, watch: watch, began: a.opts.Now(), panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
+		memory: httpapi.NewMemory(int64(a.config.HTTP.Memory)),
 	}
 	s.appender = s.newAppender(&p)
 	s.run("settings", s.settings.Poll, s.settings.Report)
@@ -79,7 +81,7 @@ func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	s.services.Ready, s.services.Metrics = a.ready, telemetry.MetricsHandler(a.opts.Metrics)
 	return httpapi.New(s.services, a.secure(httpapi.Options{
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
-		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now, Metrics: a.opts.Metrics,
+		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now, Metrics: a.opts.Metrics, Memory: s.memory,
 	}))
 }
 

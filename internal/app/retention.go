@@ -31,7 +31,8 @@ func (s *assembly) newRehydrator(metrics prometheus.Registerer, elsewhere bool) 
 		rehydrate.Stores{Messages: p.Messages, Users: p.Users, Edges: p.Edges, Appender: s.appender},
 		rehydrate.Options{
 			Rules: s.settings.Rules, Retention: s.settings.Retention, Expired: retention.Expired(p.Walk, s.settings.Rules),
-			Limit: r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
+			Reserve: s.memory.Reserve,
+			Limit:   r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Elsewhere: elsewhere, Patience: patience, MaxAttempts: s.config.Fanout.MaxAttempts,
 			Gapped: s.grown, Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
 			Metrics: metrics,

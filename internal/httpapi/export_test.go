@@ -8,6 +8,11 @@ import (
 // ProblemOf returns the problem document of an error.
 var ProblemOf = problemOf
 
+// Page and Tokens are what the tests of Memory see of it: a page of a token, and how many tokens have one.
+var Page = (*Memory).page
+
+func Tokens(m *Memory) int { return len(m.tokens) }
+
 // Kinds has the status and the title of each type of problem.
 var Kinds = kinds
 

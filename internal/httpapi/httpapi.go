@@ -84,6 +84,8 @@ type Options struct {
 	LocalOnly bool
 	// SenderRate limits the messages of one sender, AddressRate the requests of one address, EdgeRate the new edges of one user.
 	SenderRate, AddressRate, EdgeRate Rate
+	// Memory bounds what requests hold in memory together; nil bounds nothing.
+	Memory *Memory
 	// Now is the clock that measures requests. It is required.
 	Now func() time.Time
 	// Metrics is the registry of the metrics; nil registers none.

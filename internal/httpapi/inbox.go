@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fanmail/fanmail/internal/inbox"
@@ -38,19 +40,50 @@ func (s *server) inbox(w *response, r *http.Request, user message.UserID) error 
 	if err != nil {
 		return err
 	}
-	messages := make([]client.InboxMessage, len(page.Entries))
-	for i, e := range page.Entries {
-		messages[i] = client.InboxMessage{
-			ID: e.ID, From: e.From, Sent: client.Time{Time: e.Sent()},
-			To: e.To, ToCount: e.ToCount, Audience: e.Audience, Topics: e.Topics,
-			Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs,
-		}
-	}
 	w.Header().Set(client.BucketsReadHeader, strconv.Itoa(page.Buckets))
 	w.Header().Set(client.MessagesReadHeader, strconv.Itoa(page.Messages))
-	return writeJSON(w, http.StatusOK, client.ContentJSON, client.InboxPage{
-		Messages: messages, Next: client.Cursor(page.Next), Total: page.Total, Unread: page.Unread, Complete: page.Complete,
-	})
+	held := int64(0)
+	for _, e := range page.Entries {
+		held += int64(e.Size())
+	}
+	w.memory.keep(held)
+	return writePage(w, page)
+}
+
+// writePage answers with a page. It encodes one message at a time, so that the text of the whole answer is never in memory.
+func writePage(w *response, page inbox.Page) error {
+	b := takeBuffer()
+	defer returnBuffer(b)
+	encoder := newEncoder(b)
+	if err := encoder.Encode(client.InboxPage{
+		Messages: []client.InboxMessage{}, Next: client.Cursor(page.Next), Total: page.Total, Unread: page.Unread, Complete: page.Complete,
+	}); err != nil {
+		return err
+	}
+	before, after, _ := strings.Cut(b.String(), "[]")
+	w.Header().Set("Content-Type", client.ContentJSON)
+	w.WriteHeader(http.StatusOK)
+	text := before + "["
+	for _, e := range page.Entries {
+		b.Reset()
+		b.WriteString(text)
+		if err := encoder.Encode(client.InboxMessage{
+			ID: e.ID, From: e.From, Sent: client.Time{Time: e.Sent()}, To: e.To, ToCount: e.ToCount, Audience: e.Audience, Topics: e.Topics,
+			Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs,
+		}); err != nil {
+			panic(fmt.Errorf("encode message %s: %w", e.ID, err)) // the answer has begun
+		}
+		b.Truncate(b.Len() - 1) // the line break
+		if _, err := w.Write(b.Bytes()); err != nil {
+			return nil //nolint:nilerr // no client can receive it
+		}
+		text = ","
+	}
+	if len(page.Entries) > 0 {
+		text = ""
+	}
+	_, _ = io.WriteString(w, text+"]"+after)
+	return nil
 }
 
 // countsBytes has room for the longest ids, each byte escaped.

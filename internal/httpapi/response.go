@@ -29,6 +29,8 @@ type response struct {
 	principal *auth.Principal
 	// status is the HTTP status of the answer, or 0 if the answer has not begun.
 	status int
+	// memory is what is reserved for the request.
+	memory reservation
 	// message is the id of the published message, or zero.
 	message message.ID
 	// unread is true until the body of the request is read to its end, or by a stream.

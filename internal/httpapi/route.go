@@ -27,6 +27,8 @@ type endpoint struct {
 	body bool
 	// adds means that the endpoint stores messages, edges or identities. It is refused while the disk is nearly full.
 	adds bool
+	// memory is the most that a request takes, in bytes; zero if that is little.
+	memory int64
 }
 
 // methods are the endpoints of one path by method. The patterns of http.ServeMux do not name methods, for two reasons. ServeMux
@@ -64,7 +66,12 @@ func (s *server) serve(m methods) http.Handler {
 			if err == nil && e.adds && e.access.own {
 				err = s.mayAdd(w, "user", message.UserID(r.PathValue("user")))
 			}
+			release := func() {}
 			if err == nil {
+				release, err = s.reserve(w, r, e)
+			}
+			if err == nil {
+				defer release()
 				err = e.run(w, r)
 			}
 			if err != nil {

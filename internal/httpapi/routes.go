@@ -8,14 +8,15 @@ import (
 
 func (s *server) routes() {
 	publisher := role{server: s, name: "publisher", here: s.Publish != nil}
+	draft := int64(draftBytes(s.opts.Limits))
 	publisher.route("/v1/messages", methods{
-		http.MethodPost: {handle: s.publish, access: publishers, body: true, adds: true},
+		http.MethodPost: {handle: s.publish, access: publishers, body: true, adds: true, memory: draftCopies * draft},
 	})
 	publisher.route("/v1/messages:batch", methods{
-		http.MethodPost: {handle: s.publishBatch, access: publishers, body: true, adds: true},
+		http.MethodPost: {handle: s.publishBatch, access: publishers, body: true, adds: true, memory: draftCopies * (chunkBytes + draft)},
 	})
 	publisher.route("/v1/messages/{id}", methods{
-		http.MethodGet: {handle: s.status, access: eitherEnd, query: []string{"estimate"}},
+		http.MethodGet: {handle: s.status, access: eitherEnd, query: []string{"estimate"}, memory: messageMemory},
 	})
 	publisher.route("/v1/following:batch", methods{
 		http.MethodPost: {handle: s.followBatch, access: readers, body: true, adds: true},
@@ -72,11 +73,11 @@ func (s *server) routes() {
 	rehydrator.route("/v1/users/{user}/inbox", methods{
 		http.MethodGet: {
 			handle: forUser(s.inbox), access: owner, repeated: []string{"attr"},
-			query: []string{"attr", "before", "from", "limit", "peek", "since", "unread", "until"},
+			query: []string{"attr", "before", "from", "limit", "peek", "since", "unread", "until"}, memory: pageMemory,
 		},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/counts", methods{
-		http.MethodGet: {handle: forUser(s.countBy), access: owner, query: []string{"by"}},
+		http.MethodGet: {handle: forUser(s.countBy), access: owner, query: []string{"by"}, memory: pageMemory},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/read", methods{
 		http.MethodPost: {handle: forUser(s.markRead), access: owner, body: true},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,9 @@ type world struct {
 type settings struct {
 	random   io.Reader
 	messages func(message.Store) message.Store
+	// fs, unless it is nil, has the store, in a folder.
+	fs     vfs.FS
+	folder string
 	// users, unless it is nil, wraps the store of users' states for rehydrations and views.
 	users func(userstate.Store) userstate.Store
 	// identities, unless it is nil, wraps the store of identities.
@@ -75,8 +79,11 @@ type settings struct {
 func newWorld(tb testing.TB, change settings) *world {
 	tb.Helper()
 	w := &world{bus: &emitter{}, log: &telemetrytest.Buffer{}, now: messagetest.Epoch}
-	db, err := pebblestore.Open(tb.Context(), "store", pebblestore.Options{
-		Partitions: partitions, FS: vfs.NewMem(), Now: w.clock, Logger: zerolog.Nop(),
+	if change.fs == nil {
+		change.fs = vfs.NewMem()
+	}
+	db, err := pebblestore.Open(tb.Context(), filepath.Join(change.folder, "store"), pebblestore.Options{
+		Partitions: partitions, FS: change.fs, Now: w.clock, Logger: zerolog.Nop(),
 	})
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, db.Close()) })

@@ -30,6 +30,13 @@ type attempt struct {
 
 // attempt continues a rehydration where the last attempt left it. It returns ErrLost if another worker has taken it over.
 func (s *Service) attempt(ctx context.Context, j *job) error {
+	if s.opts.Reserve != nil {
+		release, err := s.opts.Reserve(ctx, int64(s.opts.Page)*bucket.MaxEntryBytes)
+		if err != nil {
+			return fmt.Errorf("wait for memory: %w", err)
+		}
+		defer release()
+	}
 	st, err := s.state(ctx, j.user)
 	if err != nil {
 		return err

@@ -54,6 +54,8 @@ type Options struct {
 	Queue   int
 	// Page is how many messages are read and appended at a time, which bounds the memory of a worker.
 	Page int
+	// Reserve, unless it is nil, waits for that memory.
+	Reserve func(ctx context.Context, bytes int64) (release func(), err error)
 	// Lease is how long a rehydration may make no progress before another worker takes it over.
 	Lease time.Duration
 	// ReapEvery is how often this process looks for abandoned rehydrations.
