@@ -54,10 +54,8 @@ func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
 		edges, refused, err = s.unlessBlocked(ctx, pairs, refused, now)
 		return edges, err
 	})
-	if full, ok := errors.AsType[*follow.FullError](err); len(refused) > 0 && (err == nil || ok) {
-		if err = error(&follow.BlockedError{Pairs: refused}); ok {
-			err = errors.Join(full, err)
-		}
+	if _, full := errors.AsType[*follow.FullError](err); len(refused) > 0 && (err == nil || full) {
+		err = errors.Join(err, &follow.BlockedError{Pairs: refused})
 	}
 	return err
 }
