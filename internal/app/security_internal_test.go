@@ -38,7 +38,7 @@ func TestFilesAreWatched(t *testing.T) {
 		_, err = tokens.Authenticate(token)
 		require.NoError(t, err)
 		put("[]")
-		time.Sleep(10 * time.Second) //nolint:forbidigo // of the bubble
+		time.Sleep(10 * time.Second)
 		_, err = tokens.Authenticate(token)
 		require.ErrorIs(t, err, auth.ErrUnknown)
 	})
