@@ -59,21 +59,26 @@ func (r *room) look() (left uint64, full, paused bool) {
 		return r.left, r.full, r.paused
 	}
 	r.left = available
-	r.note(&r.full, r.least, "the disk is nearly full: messages and edges are refused until there is room",
-		"the disk has room: messages and edges are taken again")
-	r.note(&r.paused, r.least/2, "the disk is nearly full: bulk deliveries wait until there is room",
-		"the disk has room: bulk deliveries go on")
+	switch begins, ends := r.changes(&r.full, r.least); {
+	case begins:
+		r.logger.Error().Uint64("available_bytes", available).Int64("min_free_bytes", int64(r.least)).
+			Msg("the disk is nearly full: messages and edges are refused until there is room")
+	case ends:
+		r.logger.Info().Uint64("available_bytes", available).Msg("the disk has room: messages and edges are taken again")
+	}
+	switch begins, ends := r.changes(&r.paused, r.least/2); {
+	case begins:
+		r.logger.Error().Uint64("available_bytes", available).Int64("min_free_bytes", int64(r.least)).
+			Msg("the disk is nearly full: bulk deliveries wait until there is room")
+	case ends:
+		r.logger.Info().Uint64("available_bytes", available).Msg("the disk has room: bulk deliveries go on")
+	}
 	return r.left, r.full, r.paused
 }
 
-// note sets below to whether less than least is left, and logs a change.
-func (r *room) note(below *bool, least config.Size, begins, ends string) {
+// changes sets below to whether less than least is left, and reports a change.
+func (r *room) changes(below *bool, least config.Size) (begins, ends bool) {
 	was := *below
 	*below = r.left < uint64(least) //nolint:gosec // a size is never negative
-	switch {
-	case !was && *below:
-		r.logger.Error().Uint64("available_bytes", r.left).Int64("min_free_bytes", int64(r.least)).Msg(begins)
-	case was && !*below:
-		r.logger.Info().Uint64("available_bytes", r.left).Msg(ends)
-	}
+	return !was && *below, was && !*below
 }

@@ -46,7 +46,7 @@ func TestBulkWaitsForRoom(t *testing.T) {
 	intake, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { w.deliverer().Run(intake, t.Context(), w.Bus.Bus) })
-	for n := range len(users) {
+	for n := range users {
 		upTo.Store(int64(n))
 		require.Eventually(t, func() bool { return delivered(bulk) == n && delivered(medium) == len(users) }, patience, time.Millisecond)
 		refused.Store(0) // each partition is refused again, those that hold nothing, too
