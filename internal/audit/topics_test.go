@@ -14,7 +14,7 @@ import (
 )
 
 func (w *world) subscription(path string) follow.Pair {
-	return follow.Pair{Follower: "ben", Followee: message.ParseTopic(path).Source()}
+	return follow.Pair{Follower: "ben", Followee: message.Topic(path).Source()}
 }
 
 // subscribe subscribes ben to a topic.
@@ -36,7 +36,7 @@ func (w *world) topical(sent time.Time, paths ...string) message.Message {
 	w.t.Helper()
 	m := message.Message{ID: w.id(sent), From: "cleo", Body: "topical"}
 	for _, path := range paths {
-		m.Topics = append(m.Topics, message.ParseTopic(path))
+		m.Topics = append(m.Topics, message.Topic(path))
 	}
 	return w.store(m, sent)
 }
@@ -136,7 +136,7 @@ func TestAuditOfTopics(t *testing.T) {
 	}
 	overlapping := message.Message{
 		ID: w.id(sent), From: "ann", Audience: message.AudienceFollowers, To: []message.UserID{"ben"}, Body: "x",
-		Topics: []message.Topic{message.ParseTopic("go/fmt"), "news"},
+		Topics: []message.Topic{message.Topic("go/fmt"), "news"},
 	}
 	m := w.store(overlapping, sent)
 	w.deliver(m, w.topical(sent.Add(time.Second), "go", "news"), w.toFollowers(sent.Add(2*time.Second)))

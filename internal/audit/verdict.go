@@ -155,7 +155,7 @@ func around(edge follow.Edge, sent time.Time) (ended time.Time, again string) {
 func notSubscribed(m message.Message, edges []follow.Edge) (verdict.Verdict, string) {
 	paths := make([]string, len(m.Topics))
 	for i, t := range m.Topics {
-		paths[i] = t.String()
+		paths[i] = string(t)
 	}
 	v, sent := verdict.NotSubscribedThen, m.Sent()
 	whys := []string{"it is to " + strings.Join(paths, ", ")}

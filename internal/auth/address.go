@@ -83,7 +83,7 @@ func parseTopic(name, text string) (topicPattern, error) {
 		return topicPattern{below: true}, nil
 	}
 	path, below := strings.CutSuffix(text, "/*")
-	topic := message.ParseTopic(path)
+	topic := message.Topic(path)
 	switch {
 	case strings.Contains(path, "*"):
 		return topicPattern{}, fmt.Errorf("%s has a * that is not its last segment: write news for one topic, news/* for all topics below it, or * for all", name)

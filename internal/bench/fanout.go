@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -147,7 +148,7 @@ func benchTopics(n int) (topics []message.Topic, sources []message.Source) {
 		for level := 1; n > 1 && level < message.MaxTopicSegments; level++ {
 			segments = append(segments, fmt.Sprintf("level-%d", level))
 		}
-		topics = append(topics, message.TopicOf(segments...))
+		topics = append(topics, message.Topic(strings.Join(segments, "/")))
 	}
 	return topics, message.Message{Topics: topics}.Sources()
 }

@@ -148,7 +148,7 @@ func (w *World) Login(ctx context.Context, user message.UserID) error {
 // topicsInARow returns n topics of two segments each, all below the same.
 func topicsInARow(n int) (topics []message.Topic) {
 	for i := range n {
-		topics = append(topics, message.TopicOf("topics", fmt.Sprintf("topic-%07d", i)))
+		topics = append(topics, message.Topic(fmt.Sprintf("topics/topic-%07d", i)))
 	}
 	return topics
 }

@@ -116,7 +116,7 @@ func (b *publisher) draft(ctx context.Context, cmd *cobra.Command) (message.Draf
 		draft.Audience = message.AudienceFollowers
 	}
 	for _, path := range b.topics {
-		draft.Topics = append(draft.Topics, message.ParseTopic(path))
+		draft.Topics = append(draft.Topics, message.Topic(path))
 	}
 	switch {
 	case b.from == "":

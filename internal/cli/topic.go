@@ -50,7 +50,7 @@ func newTopic(p program.Process) *cobra.Command {
 					return err
 				}
 				for _, t := range page.Topics {
-					err := out.sayf(client.Topic{Topic: t}, "%s\n", program.Printable(t.String()))
+					err := out.sayf(client.Topic{Topic: t}, "%s\n", program.Printable(string(t)))
 					if err != nil {
 						return err
 					}
@@ -72,7 +72,7 @@ func newTopic(p program.Process) *cobra.Command {
 
 // parseTopic returns the topic of an argument.
 func parseTopic(path string) (message.Topic, error) {
-	t := message.ParseTopic(path)
+	t := message.Topic(path)
 	if err := t.Validate("topic"); err != nil {
 		return "", program.Usage(err)
 	}

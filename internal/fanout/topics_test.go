@@ -24,7 +24,7 @@ func (w *world) subscribe(t *testing.T, path string, users ...message.UserID) {
 func subscriptions(path string, users []message.UserID) []follow.Pair {
 	pairs := make([]follow.Pair, len(users))
 	for i, user := range users {
-		pairs[i] = follow.Pair{Follower: user, Followee: message.ParseTopic(path).Source()}
+		pairs[i] = follow.Pair{Follower: user, Followee: message.Topic(path).Source()}
 	}
 	return pairs
 }
@@ -53,7 +53,7 @@ func (w *world) overlap(t *testing.T) overlapping {
 	require.NoError(t, err)
 	m := w.insert(t, message.Message{
 		ID: id(1), From: "author", To: []message.UserID{users[1], users[6], users[5]}, Audience: message.AudienceFollowers, Body: "x",
-		Topics: []message.Topic{message.ParseTopic("go/fmt"), message.ParseTopic("news")},
+		Topics: []message.Topic{message.Topic("go/fmt"), message.Topic("news")},
 	})
 	return overlapping{m, append(slices.Clone(users[:7]), "author"), users[9:]}
 }

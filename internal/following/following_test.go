@@ -245,7 +245,7 @@ func TestFollowCatchesUpWithSeveralSources(t *testing.T) {
 	w := newWorld(t)
 	var pairs []follow.Pair
 	for user, sources := range map[message.UserID][]message.Source{
-		"ann": {"author", "other", message.Topic("go").Source(), message.ParseTopic("go/fmt").Source()},
+		"ann": {"author", "other", message.Topic("go").Source(), message.Topic("go/fmt").Source()},
 		"bob": {"other", "silent"}, "eve": {message.Topic("go").Source()},
 	} {
 		for _, source := range sources {
@@ -267,7 +267,7 @@ func TestFollowCatchesUpWithSeveralSources(t *testing.T) {
 		case 1:
 			m.From, to = "unknown", nil
 		case 2:
-			m.From, m.Topics, to = "bob", []message.Topic{message.ParseTopic("go/fmt/verbs"), "go"}, []message.UserID{"ann", "eve"}
+			m.From, m.Topics, to = "bob", []message.Topic{message.Topic("go/fmt/verbs"), "go"}, []message.UserID{"ann", "eve"}
 		}
 		_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
 		require.NoError(t, err)
@@ -378,7 +378,7 @@ func TestSubscribingCatchesUp(t *testing.T) {
 		w.Clock.Advance(time.Millisecond)
 		id := message.MinID(w.Clock.Now())
 		id[6], id[8] = 0x70, 0x80
-		m := message.Message{ID: id, From: "author", Body: path, Topics: []message.Topic{message.ParseTopic(path)}}
+		m := message.Message{ID: id, From: "author", Body: path, Topics: []message.Topic{message.Topic(path)}}
 		_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
 		require.NoError(t, err)
 		return id
@@ -386,7 +386,7 @@ func TestSubscribingCatchesUp(t *testing.T) {
 	send("go")
 	w.Clock.Advance(time.Millisecond)
 	actor := rig.Start(t.Context(), rig.StallBefore, 0, func(ctx context.Context) error {
-		return w.Following(0).Follow(ctx, []follow.Pair{{Follower: "ann", Followee: message.ParseTopic("go").Source()}})
+		return w.Following(0).Follow(ctx, []follow.Pair{{Follower: "ann", Followee: message.Topic("go").Source()}})
 	})
 	first, second := send("go"), send("go/fmt")
 	send("gopher")
@@ -400,7 +400,7 @@ func TestTopicsAreNoAuthors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	service := w.Following(0)
-	topics := []message.Topic{"a", message.ParseTopic("a/b"), "b", "c"}
+	topics := []message.Topic{"a", message.Topic("a/b"), "b", "c"}
 	for _, topic := range topics {
 		require.NoError(t, service.Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: topic.Source()}}))
 	}

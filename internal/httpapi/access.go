@@ -176,7 +176,7 @@ func (s *server) maySend(w *response, from message.UserID) error {
 func (s *server) mayPublish(w *response, draft client.Draft) error {
 	for i, topic := range draft.Topics {
 		if !w.principal.MayPublishTo(topic) {
-			return refuse(client.ProblemForbidden, "topics["+strconv.Itoa(i)+"]", "the token does not allow to publish to the topic %q", shorten(topic.String()))
+			return refuse(client.ProblemForbidden, "topics["+strconv.Itoa(i)+"]", "the token does not allow to publish to the topic %q", shorten(string(topic)))
 		}
 	}
 	return s.maySend(w, draft.From)
@@ -201,7 +201,7 @@ func (s *server) mayAdd(w *response, field string, user message.UserID) error {
 // maySubscribe refuses a topic that the token does not list.
 func (w *response) maySubscribe(topic message.Topic) error {
 	if !w.principal.MaySubscribe(topic) {
-		return refuse(client.ProblemForbidden, "topic", "the token does not allow to subscribe to the topic %q", shorten(topic.String()))
+		return refuse(client.ProblemForbidden, "topic", "the token does not allow to subscribe to the topic %q", shorten(string(topic)))
 	}
 	return nil
 }

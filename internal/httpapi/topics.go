@@ -12,7 +12,7 @@ import (
 
 // pathTopic returns the topic in the path. Its segments are separated by / or %2F.
 func pathTopic(r *http.Request) (message.Topic, error) {
-	t := message.ParseTopic(r.PathValue("topic"))
+	t := message.Topic(r.PathValue("topic"))
 	return t, t.Validate("topic")
 }
 
@@ -21,7 +21,7 @@ func queryTopic(query url.Values, name string) (message.Topic, error) {
 	if !query.Has(name) {
 		return "", nil
 	}
-	t := message.ParseTopic(query.Get(name))
+	t := message.Topic(query.Get(name))
 	return t, t.Validate(name)
 }
 
@@ -75,7 +75,7 @@ func topicPage[T any](
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, client.ContentJSON, client.TopicPage{Topics: all, Next: client.Cursor(next.String())})
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.TopicPage{Topics: all, Next: client.Cursor(string(next))})
 }
 
 func (s *server) listTopics(w *response, r *http.Request) error {
@@ -136,7 +136,7 @@ func (s *server) subscribeBatch(w *response, r *http.Request) error {
 }
 
 func (s *server) subscribers(w *response, r *http.Request) error {
-	t := message.ParseTopic(r.URL.Query().Get("topic"))
+	t := message.Topic(r.URL.Query().Get("topic"))
 	if err := t.Validate("topic"); err != nil {
 		return err
 	}

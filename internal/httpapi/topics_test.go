@@ -47,7 +47,7 @@ func TestTopicsOverHTTP(t *testing.T) {
 	c, err := client.New(w.serve(t), client.Options{})
 	require.NoError(t, err)
 	defer c.Close()
-	sport, local := message.ParseTopic("news/sport"), message.ParseTopic("news/local")
+	sport, local := message.Topic("news/sport"), message.Topic("news/local")
 	refused := func(err error, want client.ProblemType, detail string) {
 		t.Helper()
 		var p *client.Problem

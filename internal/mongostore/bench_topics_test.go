@@ -73,7 +73,7 @@ func newTopical(b *testing.B, name string) *topical {
 
 // leaf returns a topic of three segments, by a number. It has two ancestors.
 func leaf(n int) message.Topic {
-	return message.TopicOf("root", fmt.Sprintf("topic-%02d", n%10), fmt.Sprintf("topic-%04d", n))
+	return message.Topic(fmt.Sprintf("root/topic-%02d/topic-%04d", n%10, n))
 }
 
 // topicalMessage returns the nth message. The numbers of messages by topic have a Zipf distribution.

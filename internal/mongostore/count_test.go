@@ -33,7 +33,7 @@ func TestServerCountsTopics(t *testing.T) {
 		},
 	}
 	store := open(t, opts).Messages()
-	topics := []message.Topic{message.TopicOf("news"), message.TopicOf("sports")}
+	topics := []message.Topic{message.Topic("news"), message.Topic("sports")}
 	now := time.Now()
 	messages := make([]bson.D, count)
 	for i := range messages {

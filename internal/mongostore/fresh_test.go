@@ -44,7 +44,7 @@ var writes = []string{
 
 func reads(ctx context.Context, db *mongostore.DB) map[string]func() error {
 	now, id, ref, ann := time.Now(), messagetest.ID(1), message.Ref{From: "ann", ID: messagetest.ID(1)}, []message.UserID{"ann"}
-	ranges := []message.Range{{From: message.TopicOf("news").Source(), Before: message.MaxID}}
+	ranges := []message.Range{{From: message.Topic("news").Source(), Before: message.MaxID}}
 	m, u, p, i, e := db.Messages(), db.Users(), db.Progress(), db.Inbox(), db.Edges()
 	two := func(_ any, err error) error { return err }
 	three := func(_, _ any, err error) error { return err }

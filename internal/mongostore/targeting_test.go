@@ -255,11 +255,11 @@ func TestScattering(t *testing.T) {
 	require.ErrorIs(t, err, message.ErrNotFound)
 	_, err = db.Messages().Naming(ctx, "ann", message.ID{}, message.MaxID, message.NewestFirst, 1)
 	require.NoError(t, err)
-	ofTopic := []message.Range{{From: message.TopicOf("news").Source(), Before: message.MaxID}}
+	ofTopic := []message.Range{{From: message.Topic("news").Source(), Before: message.MaxID}}
 	_, err = db.Messages().ToFollowers(ctx, ofTopic, message.NewestFirst, 1)
 	require.NoError(t, err)
 	for _, name := range numbered(500) { // more than one query takes
-		ofTopic = append(ofTopic, message.Range{From: message.TopicOf(string(name)).Source(), Before: message.MaxID})
+		ofTopic = append(ofTopic, message.Range{From: message.Topic(name).Source(), Before: message.MaxID})
 	}
 	_, err = db.Messages().CountToFollowers(ctx, ofTopic)
 	require.NoError(t, err)

@@ -144,20 +144,20 @@ func replaceTopic(there topicRecord, found bool, to topic.Record, late bson.Date
 	return w
 }
 
-// List implements topic.Store. A topic and all topics below it are one range of ids. A list of all topics asks every shard.
+// List implements topic.Store. All topics below a topic are one range of ids; the topic itself is in front of it. A list of all topics asks every shard.
 func (s *Topics) List(ctx context.Context, under, after message.Topic, limit int) ([]topic.Record, error) {
 	if limit <= 0 {
 		return nil, nil
 	}
 	filter := bson.D{{Key: fieldID, Value: operator("$gt", after)}}
 	if under != "" {
-		ids := operator("$gte", under)
-		if after >= under {
-			ids = operator("$gt", after)
+		const pastSubtree = "0" // topics below have a slash there
+		below := operator("$lt", under+pastSubtree)
+		ids := bson.A{bson.D{{Key: fieldID, Value: append(below, bson.E{Key: "$gt", Value: max(after, under+"/")})}}}
+		if after < under {
+			ids = append(ids, bson.D{{Key: fieldID, Value: under}})
 		}
-		const pastSubtree = "\x02" // topics below have byte 01 there, and all others more
-		ids = append(ids, bson.E{Key: "$lt", Value: under + pastSubtree})
-		filter = bson.D{{Key: fieldRoot, Value: root(under)}, {Key: fieldID, Value: ids}}
+		filter = bson.D{{Key: fieldRoot, Value: root(under)}, {Key: "$or", Value: ids}}
 	}
 	filter = append(filter, bson.E{Key: fieldGone, Value: operator("$exists", false)})
 	found, err := s.find(ctx, filter, inOrder(fieldID, limit))

@@ -10,7 +10,7 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// Every key begins with a byte that names its space. User ids have no control characters, and topics only byte 01, so that a zero byte ends
+// Every key begins with a byte that names its space. User ids and topics have no control characters, so that a zero byte ends
 // them and keeps their order: what belongs to one user is one range, and ranges are in the order of users. Numbers are big-endian. A
 // partition comes before the users in it. Fan-out goes through the users of one partition in ascending order, and finds edges, states and
 // inboxes side by side.

@@ -107,7 +107,7 @@ func (s *Topics) Step(ctx context.Context, steps []topic.Change) (_ []topic.Reco
 	return records, s.db.commit(batch, &locks)
 }
 
-// List implements topic.Store. A topic and all topics below it are one range of keys.
+// List implements topic.Store. All topics below a topic are one range of keys; the topic itself is in front of it.
 func (s *Topics) List(ctx context.Context, under, after message.Topic, limit int) (records []topic.Record, err error) {
 	call, err := s.db.begin(ctx, "topics.list")
 	if err != nil {
@@ -125,8 +125,14 @@ func (s *Topics) List(ctx context.Context, under, after message.Topic, limit int
 	}
 	for ; found && len(records) < limit; found = it.Next() {
 		t := message.Topic(bytes.Clone(it.Key()[1:]))
+		if below := topicKey(under + "/"); under != "" && bytes.Compare(it.Key(), below) < 0 && t != under {
+			if found = it.SeekGE(below); !found { // a longer segment begins with the last one of under
+				break
+			}
+			t = message.Topic(bytes.Clone(it.Key()[1:]))
+		}
 		if under != "" && !t.In(under) {
-			break // a longer segment begins with the last one of under
+			break
 		}
 		value, err := it.ValueAndErr()
 		if err != nil {

@@ -529,14 +529,14 @@ func TestForSubscribers(t *testing.T) {
 	d := newDesk(t)
 	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
 	edges := []follow.Pair{
-		{Follower: "ann", Followee: message.ParseTopic("go").Source()},
-		{Follower: "ben", Followee: message.ParseTopic("go/fmt").Source()},
-		{Follower: "cid", Followee: message.ParseTopic("go/errors").Source()},
+		{Follower: "ann", Followee: message.Topic("go").Source()},
+		{Follower: "ben", Followee: message.Topic("go/fmt").Source()},
+		{Follower: "cid", Followee: message.Topic("go/errors").Source()},
 		{Follower: "dan", Followee: "author"},
 	}
 	_, err := d.Edges.Follow(t.Context(), edges, rig.Epoch)
 	require.NoError(t, err)
-	m := message.Message{ID: message.MinID(rig.Epoch), From: "author", To: []message.UserID{"eve"}, Topics: []message.Topic{message.ParseTopic("go/fmt")}}
+	m := message.Message{ID: message.MinID(rig.Epoch), From: "author", To: []message.UserID{"eve"}, Topics: []message.Topic{message.Topic("go/fmt")}}
 	for user, want := range map[message.UserID]bool{"ann": true, "ben": true, "cid": false, "dan": false, "eve": true, "author": false} {
 		got, err := reporter.For(t.Context(), m, user)
 		require.NoError(t, err)

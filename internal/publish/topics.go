@@ -32,7 +32,7 @@ func (s *Service) checkTopics(ctx context.Context, attempts []*attempt) []*attem
 			if err == nil && slices.Contains(unknown, t) {
 				a.result.Err = &message.InvalidError{
 					Field:  "topics[" + strconv.Itoa(i) + "]",
-					Reason: fmt.Sprintf("is %q, and there is no such topic: create it first", t.String()),
+					Reason: fmt.Sprintf("is %q, and there is no such topic: create it first", string(t)),
 				}
 				break
 			}

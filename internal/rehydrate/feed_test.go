@@ -80,7 +80,7 @@ func TestFeedHoldsTopics(t *testing.T) {
 	w := newWorld(t)
 	at := func(ms int) time.Time { return rig.Epoch.Add(time.Duration(ms) * time.Millisecond) }
 	subscribe := func(path string, since, until int) {
-		pair := follow.Pair{Follower: "ann", Followee: message.ParseTopic(path).Source()}
+		pair := follow.Pair{Follower: "ann", Followee: message.Topic(path).Source()}
 		_, err := w.Edges.Follow(t.Context(), []follow.Pair{pair}, at(since))
 		require.NoError(t, err)
 		if until > 0 {
@@ -103,7 +103,7 @@ func TestFeedHoldsTopics(t *testing.T) {
 	}
 	to := func(paths ...string) (topics []message.Topic) {
 		for _, path := range paths {
-			topics = append(topics, message.ParseTopic(path))
+			topics = append(topics, message.Topic(path))
 		}
 		return topics
 	}

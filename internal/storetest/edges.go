@@ -353,7 +353,7 @@ func (s edgeSuite) followers(t *testing.T) {
 func (s edgeSuite) audience(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
-	news := message.ParseTopic("news").Source()
+	news := message.Topic("news").Source()
 	var all []follow.Edge
 	for p := range min(h.Partitions, 3) {
 		for i, user := range inPartition(p, h.Partitions, 3) {
@@ -368,7 +368,7 @@ func (s edgeSuite) audience(t *testing.T) {
 			}
 		}
 	}
-	h.follow(t, epoch, pair("ann", "sta"), pair("ann", "stars"), pair("star", "ann"), pair("ann", message.ParseTopic("news/sport").Source()))
+	h.follow(t, epoch, pair("ann", "sta"), pair("ann", "stars"), pair("star", "ann"), pair("ann", message.Topic("news/sport").Source()))
 	of := func(followees ...message.Source) (want []follow.Edge) {
 		for _, e := range all {
 			if slices.Contains(followees, e.Followee) {

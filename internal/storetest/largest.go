@@ -42,7 +42,7 @@ func WriteLargest(t *testing.T, db Database) {
 		m.To = append(m.To, longest(n))
 	}
 	segment := strings.Repeat("x", message.MaxSegmentBytes)
-	deepest := message.ParseTopic(strings.TrimSuffix(strings.Repeat(segment+"/", message.MaxTopicSegments), "/"))
+	deepest := message.Topic(strings.TrimSuffix(strings.Repeat(segment+"/", message.MaxTopicSegments), "/"))
 	entry := bucket.EntryOf(m)
 	entry.To, entry.Topics = m.To[:message.MaxNames], slices.Repeat([]message.Topic{deepest}, message.MaxTopics)
 	_, err := db.Messages.Insert(ctx, []message.Message{m}, message.Timing{Slack: -message.MaxSlack})

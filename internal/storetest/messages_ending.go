@@ -27,7 +27,7 @@ func (s messageSuite) conclude(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	messages := []message.Message{fullMessage(1, "ann"), messagetest.Message(2, "bob"), messagetest.Message(3, "ann")}
-	messages[0].Topics = []message.Topic{message.ParseTopic("go/errors"), "news"}
+	messages[0].Topics = []message.Topic{message.Topic("go/errors"), "news"}
 	stamps, err := h.Messages.Insert(t.Context(), messages, messagetest.AnyTime)
 	require.NoError(t, err)
 	one, two, three := messages[0].Ref(), messages[1].Ref(), messages[2].Ref()

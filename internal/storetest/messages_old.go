@@ -50,7 +50,7 @@ func (s messageSuite) remove(t *testing.T) {
 	var kept, removed []message.Ref
 	for n := range 6 {
 		m := fullMessage(n, message.UserID(rune('a'+n/2)))
-		m.Topics = []message.Topic{message.ParseTopic("go/errors"), "news"}
+		m.Topics = []message.Topic{message.Topic("go/errors"), "news"}
 		_, err := h.Messages.Insert(t.Context(), []message.Message{m}, messagetest.AnyTime)
 		require.NoError(t, err)
 		if n%2 == 0 {

@@ -17,14 +17,14 @@ func topical(n int, from message.UserID, paths ...string) message.Message {
 	m := messagetest.Message(n, from)
 	m.Audience = message.AudienceListed
 	for _, path := range paths {
-		m.Topics = append(m.Topics, message.ParseTopic(path))
+		m.Topics = append(m.Topics, message.Topic(path))
 	}
 	return m
 }
 
 // of returns the range of all messages of a topic.
 func of(path string) message.Range {
-	return message.Range{From: message.ParseTopic(path).Source(), Before: message.MaxID}
+	return message.Range{From: message.Topic(path).Source(), Before: message.MaxID}
 }
 
 func by(author message.UserID) message.Range {
@@ -123,7 +123,7 @@ func (s messageSuite) countsManyOfTopics(t *testing.T) {
 		m := topical(n+1, "ann", "go/errors")
 		switch n % 4 {
 		case 1:
-			m.Topics = append(m.Topics, message.ParseTopic("news"))
+			m.Topics = append(m.Topics, message.Topic("news"))
 		case 2:
 			m.From, m.Audience = "bob", message.AudienceFollowers
 		}

@@ -64,7 +64,7 @@ func (s *Service) create(ctx context.Context, t message.Topic) (created bool, er
 }
 
 func orphan(t message.Topic) error {
-	return &message.InvalidError{Field: "topic", Reason: fmt.Sprintf("is %q, and there is no topic %q: create that first", t.String(), t.Parent().String())}
+	return &message.InvalidError{Field: "topic", Reason: fmt.Sprintf("is %q, and there is no topic %q: create that first", string(t), string(t.Parent()))}
 }
 
 // finish puts a topic that was inserted in force if the topic above is still the one under which it was inserted, and removes it otherwise.

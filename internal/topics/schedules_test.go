@@ -18,7 +18,7 @@ import (
 // insert writes a topic as a call does that dies before it has looked at the topic above.
 func (w *world) insert(t *testing.T, path string) {
 	t.Helper()
-	r := topic.Record{Topic: message.ParseTopic(path), Number: topic.NewNumber(), Parent: 7}
+	r := topic.Record{Topic: message.Topic(path), Number: topic.NewNumber(), Parent: 7}
 	above, err := w.Topics.Get(t.Context(), []message.Topic{r.Topic.Parent()})
 	require.NoError(t, err)
 	if above[0].Number != 0 {
@@ -40,18 +40,18 @@ var (
 		return err
 	}}
 	createChild = request{"create a/b", func(ctx context.Context, s *topics.Service) error {
-		_, err := s.Create(ctx, message.ParseTopic("a/b"), false)
+		_, err := s.Create(ctx, message.Topic("a/b"), false)
 		return err
 	}}
 	createBatch = request{"create a/b in a batch", func(ctx context.Context, s *topics.Service) error {
-		errs, err := s.CreateAll(ctx, []message.Topic{message.ParseTopic("a/b")})
+		errs, err := s.CreateAll(ctx, []message.Topic{message.Topic("a/b")})
 		if err != nil {
 			return err
 		}
 		return errs[0]
 	}}
 	createBoth = request{"create a/b with parents", func(ctx context.Context, s *topics.Service) error {
-		_, err := s.Create(ctx, message.ParseTopic("a/b"), true)
+		_, err := s.Create(ctx, message.Topic("a/b"), true)
 		return err
 	}}
 	deleteRoot = request{"delete a", func(ctx context.Context, s *topics.Service) error { return s.Delete(ctx, "a") }}
@@ -70,7 +70,7 @@ func (w *world) check(t *testing.T, o answered, all []request) {
 	t.Helper()
 	list, mine := w.list(t), w.of(t, "ann")
 	for _, path := range list {
-		above := message.ParseTopic(path).Parent().String()
+		above := string(message.Topic(path).Parent())
 		require.True(t, above == "" || slices.Contains(list, above), "%s without the topic above: %v", path, list)
 	}
 	for _, path := range mine {
@@ -94,13 +94,13 @@ func (w *world) check(t *testing.T, o answered, all []request) {
 // finish uses what the requests left, and demands that nothing is left of them then.
 func (w *world) finish(t *testing.T) {
 	t.Helper()
-	for _, path := range []message.Topic{"a", message.ParseTopic("a/b")} {
+	for _, path := range []message.Topic{"a", message.Topic("a/b")} {
 		if err := w.service().Get(t.Context(), path); err != nil {
 			require.ErrorIs(t, err, topics.ErrNotFound)
 		}
 	}
 	require.NoError(t, w.service().Unsubscribe(t.Context(), subscription("ann", "a")))
-	for _, path := range []message.Topic{message.ParseTopic("a/b"), "a"} {
+	for _, path := range []message.Topic{message.Topic("a/b"), "a"} {
 		require.NoError(t, w.service().Delete(t.Context(), path), "nothing is below it, and nobody is subscribed")
 	}
 	records, err := w.Topics.List(t.Context(), "", "", 10)

@@ -75,7 +75,7 @@ func (s *Service) numbered(ctx context.Context, all []Subscription, places []int
 		if r := records[all[i].Topic]; r.InForce {
 			asked = append(asked, follow.Subscription{Pair: all[i].pair(), Number: r.Number})
 		} else {
-			errs[i] = &message.InvalidError{Field: "topic", Reason: fmt.Sprintf("is %q, and there is no such topic", all[i].Topic.String())}
+			errs[i] = &message.InvalidError{Field: "topic", Reason: fmt.Sprintf("is %q, and there is no such topic", string(all[i].Topic))}
 		}
 	}
 	return asked, nil

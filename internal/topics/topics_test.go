@@ -38,13 +38,13 @@ func (w *world) service() *topics.Service { return w.TopicService(0) }
 func (w *world) create(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		_, err := w.service().Create(t.Context(), message.ParseTopic(path), true)
+		_, err := w.service().Create(t.Context(), message.Topic(path), true)
 		require.NoError(t, err)
 	}
 }
 
 func subscription(user message.UserID, path string) topics.Subscription {
-	return topics.Subscription{User: user, Topic: message.ParseTopic(path)}
+	return topics.Subscription{User: user, Topic: message.Topic(path)}
 }
 
 // subscribe subscribes users of one topic and returns the first error.
@@ -61,7 +61,7 @@ func (w *world) list(t *testing.T) []string {
 	require.Empty(t, next)
 	paths := []string{}
 	for _, x := range found {
-		paths = append(paths, x.String())
+		paths = append(paths, string(x))
 	}
 	return paths
 }
@@ -73,7 +73,7 @@ func (w *world) of(t *testing.T, user message.UserID) []string {
 	require.NoError(t, err)
 	paths := []string{}
 	for _, x := range found {
-		paths = append(paths, x.String())
+		paths = append(paths, string(x))
 	}
 	return paths
 }
@@ -90,7 +90,7 @@ func TestCreate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.service()
-	deep := message.ParseTopic("a/b/c")
+	deep := message.Topic("a/b/c")
 	_, err := s.Create(t.Context(), deep, false)
 	requireInvalid(t, err, `there is no topic "a/b": create that first`)
 	require.Empty(t, w.list(t))
@@ -99,12 +99,12 @@ func TestCreate(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, i == 0, created)
 	}
-	created, err := s.Create(t.Context(), message.ParseTopic("a/b/d"), false)
+	created, err := s.Create(t.Context(), message.Topic("a/b/d"), false)
 	require.NoError(t, err)
 	require.True(t, created)
 	require.Equal(t, []string{"a", "a/b", "a/b/c", "a/b/d"}, w.list(t))
 	require.NoError(t, s.Get(t.Context(), deep))
-	require.ErrorIs(t, s.Get(t.Context(), message.ParseTopic("a/b/e")), topics.ErrNotFound)
+	require.ErrorIs(t, s.Get(t.Context(), message.Topic("a/b/e")), topics.ErrNotFound)
 	unknown, err := s.Unknown(t.Context(), []message.Topic{deep, "b", "a"})
 	require.NoError(t, err)
 	require.Equal(t, []message.Topic{"b"}, unknown)
@@ -117,7 +117,7 @@ func TestCreateAll(t *testing.T) {
 	paths := []string{"a/b", "a", "a/c", "a/c/d", "old/y", "a", "none/z", "old/x", "a/c/d/e", "none/z/y", "b"}
 	all := make([]message.Topic, len(paths))
 	for i, path := range paths {
-		all[i] = message.ParseTopic(path)
+		all[i] = message.Topic(path)
 	}
 	for range 2 {
 		errs, err := w.service().CreateAll(t.Context(), all)
@@ -159,15 +159,15 @@ func TestList(t *testing.T) {
 				require.Len(t, page, limit)
 			}
 			for _, x := range page {
-				got = append(got, x.String())
+				got = append(got, string(x))
 			}
 			after = next
 		}
 		require.Equal(t, all, got, "in pages of %d", limit)
 	}
-	page, next, err := w.service().List(t.Context(), "a", message.ParseTopic("a/b"), 1)
+	page, next, err := w.service().List(t.Context(), "a", message.Topic("a/b"), 1)
 	require.NoError(t, err)
-	require.Equal(t, []message.Topic{message.ParseTopic("a/b/c")}, page)
+	require.Equal(t, []message.Topic{message.Topic("a/b/c")}, page)
 	require.Equal(t, page[0], next)
 }
 
@@ -176,7 +176,7 @@ func TestDelete(t *testing.T) {
 	w := newWorld(t)
 	w.create(t, "a/b")
 	s := w.service()
-	remove := func(path string) error { return s.Delete(t.Context(), message.ParseTopic(path)) }
+	remove := func(path string) error { return s.Delete(t.Context(), message.Topic(path)) }
 	var used *topics.InUseError
 	require.ErrorAs(t, remove("a"), &used)
 	require.EqualError(t, used, "there are topics below a: delete those first")
@@ -274,7 +274,7 @@ func TestSubscribeCatchesUp(t *testing.T) {
 	})
 	id := message.MinID(w.Clock.Now())
 	id[6], id[8] = 0x70, 0x80
-	m := message.Message{ID: id, From: "bob", Topics: []message.Topic{message.ParseTopic("news/local")}, Body: "x"}
+	m := message.Message{ID: id, From: "bob", Topics: []message.Topic{message.Topic("news/local")}, Body: "x"}
 	_, err := w.Messages.Insert(t.Context(), []message.Message{m}, rig.Rules().Timing())
 	require.NoError(t, err)
 	actor.Resume(rig.None, 0)

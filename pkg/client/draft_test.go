@@ -16,7 +16,7 @@ func TestDraftsOnTheWire(t *testing.T) {
 	t.Parallel()
 	draft := message.Draft{
 		From: "ann", To: []message.UserID{"ben", "cleo"}, ToIdentities: []message.Identity{{Kind: "email", Value: "joe@example.com"}, {Kind: "phone", Value: "+1"}},
-		Audience: message.AudienceFollowers, Topics: []message.Topic{message.ParseTopic("news/de")}, Body: "<hello>", ContentType: "text/plain", Attrs: json.RawMessage(`{"n":1}`),
+		Audience: message.AudienceFollowers, Topics: []message.Topic{message.Topic("news/de")}, Body: "<hello>", ContentType: "text/plain", Attrs: json.RawMessage(`{"n":1}`),
 	}
 	value := reflect.ValueOf(draft)
 	for i := range value.NumField() {

@@ -29,7 +29,7 @@ type Subscription struct {
 
 // atTopic returns the target of a topic.
 func atTopic(t message.Topic) target {
-	return target{"/v1/topics/" + url.PathEscape(t.String()), t.Validate("topic")}
+	return target{"/v1/topics/" + url.PathEscape(string(t)), t.Validate("topic")}
 }
 
 // CreateTopic creates a topic. With parents set, it creates the topics above it, too. Otherwise the server refuses a topic without the one above it
@@ -68,7 +68,7 @@ func (c *Client) DeleteTopic(ctx context.Context, t message.Topic) error {
 func (c *Client) Topics(ctx context.Context, under message.Topic, after Cursor, limit int) (TopicPage, error) {
 	query := pageQuery(after, limit)
 	if under != "" {
-		query.Set("under", under.String())
+		query.Set("under", string(under))
 	}
 	return get[TopicPage](ctx, c, at("/v1/topics"), query)
 }
@@ -95,7 +95,7 @@ func (c *Client) Unsubscribe(ctx context.Context, user message.UserID, t message
 }
 
 func (c *Client) subscription(ctx context.Context, method string, user message.UserID, t message.Topic) error {
-	to := atUser(user, "/topics/"+url.PathEscape(t.String()))
+	to := atUser(user, "/topics/"+url.PathEscape(string(t)))
 	to.err = cmp.Or(to.err, t.Validate("topic"))
 	return c.tell(ctx, method, to, nil, nil)
 }
@@ -114,6 +114,6 @@ func (c *Client) UserTopics(ctx context.Context, user message.UserID, after Curs
 // Subscribers returns users who are subscribed to a topic. Its other arguments are those of Followers.
 func (c *Client) Subscribers(ctx context.Context, t message.Topic, after Cursor, limit int) (UserPage, error) {
 	query := pageQuery(after, limit)
-	query.Set("topic", t.String())
+	query.Set("topic", string(t))
 	return get[UserPage](ctx, c, target{"/v1/subscriptions", t.Validate("topic")}, query)
 }

@@ -198,7 +198,7 @@ func TestFullEdge(t *testing.T) {
 
 func TestFullSubscription(t *testing.T) {
 	t.Parallel()
-	full := &follow.FullError{Pairs: []follow.Pair{{Follower: "ann", Followee: message.ParseTopic("go/fmt").Source()}}}
+	full := &follow.FullError{Pairs: []follow.Pair{{Follower: "ann", Followee: message.Topic("go/fmt").Source()}}}
 	require.EqualError(t, full, "ann has ended the subscription to go/fmt 256 times, which is the limit: a time in which nothing was sent to the topic "+
 		"stops counting after a later message to it")
 }

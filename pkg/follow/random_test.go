@@ -3,6 +3,7 @@ package follow_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -153,7 +154,7 @@ func (h *history) edge(user string, from source) follow.Edge {
 	}
 	followee := message.UserID(from.author).Source()
 	if from.topic >= 0 {
-		followee = message.TopicOf(paths[from.topic]...).Source()
+		followee = message.Topic(strings.Join(paths[from.topic], "/")).Source()
 	}
 	return follow.Edge{Follower: message.UserID(user), Followee: followee}
 }
@@ -202,7 +203,7 @@ func (m sentMessage) message(t *testing.T) message.Message {
 		d.Audience = message.AudienceFollowers
 	}
 	for _, topic := range m.topics {
-		d.Topics = append(d.Topics, message.TopicOf(paths[topic]...))
+		d.Topics = append(d.Topics, message.Topic(strings.Join(paths[topic], "/")))
 	}
 	made, err := message.New(messagetest.ID(m.at), d, message.DefaultLimits())
 	require.NoError(t, err)

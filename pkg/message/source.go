@@ -62,7 +62,7 @@ func (s Source) Validate(field string) error {
 // String returns the author's id, the path of the topic after the word topic, or the id of the user after the words block of.
 func (s Source) String() string {
 	if t, ok := s.Topic(); ok {
-		return "topic " + t.String()
+		return "topic " + string(t)
 	}
 	if s.IsBlock() {
 		return "block of " + string(s.Blocked())

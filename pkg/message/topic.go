@@ -16,36 +16,13 @@ const (
 	MaxTopics = 8
 )
 
-// segmentEnd stands between two segments of a stored topic. It sorts before all that a segment may hold, so a topic and all topics below it
-// are one range.
-const segmentEnd = "\x01"
+// segmentEnd stands between two segments of a topic.
+const segmentEnd = "/"
 
-// Topic is a node in a tree of subjects: the path from the root to it, 1 to MaxTopicSegments segments. A segment follows the rules
-// of user ids, and has 1 to MaxSegmentBytes bytes. A Topic holds its segments with byte 01 between them, as stores do. Topics are ordered byte
-// by byte, so a topic comes before the topics below it.
+// Topic is a node in a tree of subjects: the path from the root to it, such as programming/go, of 1 to MaxTopicSegments segments. A segment follows
+// the rules of user ids, and has 1 to MaxSegmentBytes bytes. Topics are ordered byte by byte, so a topic comes before the topics below it, with
+// others between: a-b is between a and a/b.
 type Topic string
-
-// ParseTopic returns the topic of a path such as programming/go. It does not check the topic: see Validate. The topic of a path with byte 01 is not
-// valid.
-func ParseTopic(path string) Topic { return Topic(parsing.Replace(path)) }
-
-// parsing replaces byte 01, which separates the segments of a Topic and not those of a path, by another byte that no segment may hold.
-var parsing = strings.NewReplacer("/", segmentEnd, segmentEnd, "\x00")
-
-// TopicOf returns the topic with the given segments. It does not check the topic: see Validate.
-func TopicOf(segments ...string) Topic { return Topic(strings.Join(segments, segmentEnd)) }
-
-// String returns the path of the topic, with a slash between two segments.
-func (t Topic) String() string { return strings.ReplaceAll(string(t), segmentEnd, "/") }
-
-// MarshalText returns the path of the topic.
-func (t Topic) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
-
-// UnmarshalText sets the topic to that of a path. It does not check the topic: see Validate.
-func (t *Topic) UnmarshalText(path []byte) error {
-	*t = ParseTopic(string(path))
-	return nil
-}
 
 // Segments returns the segments of the topic.
 func (t Topic) Segments() []string { return strings.Split(string(t), segmentEnd) }

@@ -16,7 +16,7 @@ func TestTopicValidate(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", message.MaxSegmentBytes)
 	for _, path := range []string{"news", "programming/go", "a/b/c/d/e/f/g/h", long + "/" + long, "ü/😀", "..."} {
-		require.NoError(t, message.ParseTopic(path).Validate("topic"), path)
+		require.NoError(t, message.Topic(path).Validate("topic"), path)
 	}
 	for path, says := range map[string]string{
 		"":                  "topic is empty: a topic has 1 to 8 segments, with a slash between two",
@@ -30,7 +30,7 @@ func TestTopicValidate(t *testing.T) {
 		"a/\x00":            "topic, segment 2 contains the control character U+0000",
 		"a/\xff":            "topic, segment 2 is not valid UTF-8",
 	} {
-		err := message.ParseTopic(path).Validate("topic")
+		err := message.Topic(path).Validate("topic")
 		require.EqualError(t, err, says, "%q", path)
 		require.ErrorIs(t, err, message.ErrInvalid)
 	}
@@ -38,13 +38,13 @@ func TestTopicValidate(t *testing.T) {
 
 func TestTopicTree(t *testing.T) {
 	t.Parallel()
-	topic := message.ParseTopic("go/errors/wrapping")
-	require.Equal(t, message.TopicOf("go", "errors", "wrapping"), topic)
-	require.Equal(t, []message.Topic{message.ParseTopic("go"), message.ParseTopic("go/errors"), topic}, slices.Collect(topic.Path()))
-	require.Equal(t, message.ParseTopic("go/errors"), topic.Parent())
-	require.Empty(t, message.ParseTopic("go").Parent())
+	topic := message.Topic("go/errors/wrapping")
+	require.Equal(t, message.Topic("go/errors/wrapping"), topic)
+	require.Equal(t, []message.Topic{message.Topic("go"), message.Topic("go/errors"), topic}, slices.Collect(topic.Path()))
+	require.Equal(t, message.Topic("go/errors"), topic.Parent())
+	require.Empty(t, message.Topic("go").Parent())
 	for above, in := range map[string]bool{"go": true, "go/errors": true, "go/errors/wrapping": true, "go/err": false, "g": false, "errors": false, "go/errors/wrapping/x": false} {
-		require.Equal(t, in, topic.In(message.ParseTopic(above)), above)
+		require.Equal(t, in, topic.In(message.Topic(above)), above)
 	}
 	text, err := json.Marshal(topic)
 	require.NoError(t, err)
@@ -56,11 +56,11 @@ func TestTopicTree(t *testing.T) {
 
 func TestSources(t *testing.T) {
 	t.Parallel()
-	m := message.Message{From: "ann", Audience: message.AudienceFollowers, Topics: []message.Topic{message.ParseTopic("go/errors"), message.ParseTopic("go/fmt")}}
+	m := message.Message{From: "ann", Audience: message.AudienceFollowers, Topics: []message.Topic{message.Topic("go/errors"), message.Topic("go/fmt")}}
 	require.Equal(t, []string{"topic go", "topic go/errors", "topic go/fmt", "ann"}, texts(m.Sources()))
 	for source, reaches := range map[message.Source]bool{
-		"ann": true, "bob": false, "go": false, message.ParseTopic("go").Source(): true, message.ParseTopic("go/fmt").Source(): true,
-		message.ParseTopic("go/f").Source(): false, message.ParseTopic("ann").Source(): false,
+		"ann": true, "bob": false, "go": false, message.Topic("go").Source(): true, message.Topic("go/fmt").Source(): true,
+		message.Topic("go/f").Source(): false, message.Topic("ann").Source(): false,
 	} {
 		require.Equal(t, reaches, m.Reaches(source), source.String())
 	}
@@ -89,7 +89,7 @@ func TestDigestOfTopics(t *testing.T) {
 		"two recipients":          {To: []message.UserID{"a", "b"}},
 		"a recipient and a topic": {To: []message.UserID{"a"}, Topics: []message.Topic{"b"}},
 		"two topics":              {Topics: []message.Topic{"a", "b"}},
-		"one topic below another": {Topics: []message.Topic{message.TopicOf("a", "b")}},
+		"one topic below another": {Topics: []message.Topic{message.Topic("a/b")}},
 		"a topic":                 {Topics: []message.Topic{"a"}},
 		"a recipient":             {To: []message.UserID{"a"}},
 	} {
@@ -104,15 +104,15 @@ func TestNewWithTopics(t *testing.T) {
 	t.Parallel()
 	var id message.ID
 	limits := message.DefaultLimits()
-	draft := message.Draft{From: "ann", Body: "x", Topics: []message.Topic{"news", message.ParseTopic("go/fmt"), "news"}}
+	draft := message.Draft{From: "ann", Body: "x", Topics: []message.Topic{"news", message.Topic("go/fmt"), "news"}}
 	m, err := message.New(id, draft, limits)
 	require.NoError(t, err)
-	require.Equal(t, []message.Topic{message.ParseTopic("go/fmt"), "news"}, m.Topics)
+	require.Equal(t, []message.Topic{message.Topic("go/fmt"), "news"}, m.Topics)
 	require.Empty(t, m.To)
 	draft.Topics = append(draft.Topics, "a", "b", "c", "d", "e", "f")
 	_, err = message.New(id, draft, limits)
 	require.EqualError(t, err, "topics has 9 topics: at most 8 are allowed")
-	draft.Topics = []message.Topic{"a", message.ParseTopic("b//c")}
+	draft.Topics = []message.Topic{"a", message.Topic("b//c")}
 	_, err = message.New(id, draft, limits)
 	require.EqualError(t, err, "topics[1], segment 2 is empty: a segment has 1 to 64 bytes")
 }

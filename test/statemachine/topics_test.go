@@ -13,7 +13,7 @@ import (
 
 // topics are those that users subscribe to: a path of three, one whose path begins alike, and one that is called like a user.
 var topics = []message.Topic{
-	message.TopicOf("t"), message.TopicOf("t", "a"), message.TopicOf("t", "a", "b"), message.TopicOf("ta"), message.TopicOf("author-0"),
+	message.Topic("t"), message.Topic("t/a"), message.Topic("t/a/b"), message.Topic("ta"), message.Topic("author-0"),
 }
 
 // sources returns the authors and the topics.

@@ -144,7 +144,7 @@ func (s suite) pushKeepsContents(t *testing.T) {
 		{ID: id(2), From: "bob", ContentType: "text/plain; charset=utf-8", Attrs: json.RawMessage(`{"a":[1,null],"ä":1.50}`)},
 		{ID: id(3), From: "bob", Body: "both", ContentType: "text/html", Attrs: json.RawMessage(`{}`)},
 	}
-	want[0].To, want[0].ToCount, want[0].Topics = []message.UserID{"ann", "ü😀"}, 2, []message.Topic{"news", message.ParseTopic("go/fmt")}
+	want[0].To, want[0].ToCount, want[0].Topics = []message.UserID{"ann", "ü😀"}, 2, []message.Topic{"news", "go/fmt"}
 	want[1].ToCount, want[1].Audience, want[1].Recovered = message.MaxRecipients, message.AudienceFollowers, true
 	limits := message.DefaultLimits()
 	body := strings.Repeat("b", limits.BodyBytes)
