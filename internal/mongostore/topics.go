@@ -152,12 +152,13 @@ func (s *Topics) List(ctx context.Context, under, after message.Topic, limit int
 	filter := bson.D{{Key: fieldID, Value: operator("$gt", after)}}
 	if under != "" {
 		const pastSubtree = "0" // topics below have a slash there
-		below := operator("$lt", under+pastSubtree)
-		ids := bson.A{bson.D{{Key: fieldID, Value: append(below, bson.E{Key: "$gt", Value: max(after, under+"/")})}}}
+		below := append(operator("$lt", under+pastSubtree), bson.E{Key: "$gt", Value: max(after, under+"/")})
+		within := bson.E{Key: fieldRoot, Value: root(under)}
+		ranges := bson.A{bson.D{within, {Key: fieldID, Value: below}}}
 		if after < under {
-			ids = append(ids, bson.D{{Key: fieldID, Value: under}})
+			ranges = append(ranges, bson.D{within, {Key: fieldID, Value: under}})
 		}
-		filter = bson.D{{Key: fieldRoot, Value: root(under)}, {Key: "$or", Value: ids}}
+		filter = bson.D{{Key: "$or", Value: ranges}}
 	}
 	filter = append(filter, bson.E{Key: fieldGone, Value: operator("$exists", false)})
 	found, err := s.find(ctx, filter, inOrder(fieldID, limit))
