@@ -90,12 +90,12 @@ func (s *Inbox) Range(ctx context.Context, sections []bucket.Section, field buck
 			return err
 		}
 		find.SetSort(bson.D{{Key: fieldSequence, Value: -1}}).SetLimit(int64(limits[i].Limit)) // sort, so that the server leaves out the right ones
-		bytes := 0
-		return s.c.scan(ctx, "read buckets", filters[i], find, func() { found[i], bytes = nil, 0 }, func(raw bson.Raw) error {
-			if limits[i].Bytes > 0 && bytes >= limits[i].Bytes {
+		size := 0
+		return s.c.scan(ctx, "read buckets", filters[i], find, func() { found[i], size = nil, 0 }, func(raw bson.Raw) error {
+			if limits[i].Bytes > 0 && size >= limits[i].Bytes {
 				return errEnough
 			}
-			found[i], bytes = append(found[i], bucketRecord{}), bytes+len(raw)
+			found[i], size = append(found[i], bucketRecord{}), size+len(raw)
 			return decode(s.c.Name(), raw, &found[i][len(found[i])-1])
 		})
 	})
