@@ -112,7 +112,7 @@ var uses = map[string]struct{ target, body, may string }{
 	"GET /v1/users/{user}/retention":               {"/v1/users/bob/retention", "", "operator"},
 	"PUT /v1/users/{user}/retention":               {"/v1/users/bob/retention", `{"newest":1}`, "operator"},
 	"DELETE /v1/users/{user}/retention":            {"/v1/users/bob/retention", "", "operator"},
-	"DELETE /v1/users/{user}/inbox/{id}":           {"/v1/users/bob/inbox/ID", "", "bob gateway operator"},
+	"DELETE /v1/users/{user}/inbox/{id}":           {"/v1/users/bob/inbox/019b7ca9-8c8a-7000-8000-000000000002", "", "bob gateway operator"}, // not ID: bob still reads that
 	"GET /v1/admin/explain":                        {"/v1/admin/explain?user=bob&message=ID", "", "operator"},
 	"POST /v1/admin/audit":                         {"/v1/admin/audit", `{"user":"bob"}`, "operator"},
 	"GET /v1/admin/dlq":                            {"/v1/admin/dlq", "", "operator"},
