@@ -100,7 +100,7 @@ func TestPoisonousTasks(t *testing.T) {
 		}},
 		"an entry that is too large": {"too_large", func(t *testing.T, w *world) []byte {
 			t.Helper()
-			m := w.insert(t, message.Message{ID: id(1), From: "author", To: users, Body: strings.Repeat("x", 129<<10)})
+			m := w.insert(t, message.Message{ID: id(1), From: "author", To: users, Body: strings.Repeat("x", bucket.MaxEntryBytes)})
 			_, err := w.Progress.Plan(t.Context(), m.ID, "medium", []int{0}, w.Clock.Now())
 			require.NoError(t, err)
 			return encoded(t, task(event.Bulk, 0, m))
@@ -135,7 +135,7 @@ func TestDeadScanStaysDead(t *testing.T) {
 	w := newWorld(t)
 	users := usersOf(0, 2)
 	w.see(t, users...)
-	m := w.insert(t, message.Message{ID: id(1), From: "author", To: users, Body: strings.Repeat("x", 129<<10)})
+	m := w.insert(t, message.Message{ID: id(1), From: "author", To: users, Body: strings.Repeat("x", bucket.MaxEntryBytes)})
 	w.publish(t, m)
 	w.drain(t)
 	require.True(t, w.scan(t, m, 0).Dead)

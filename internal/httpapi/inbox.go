@@ -75,7 +75,7 @@ func writePage(w *response, page inbox.Page) error {
 		}
 		b.Truncate(b.Len() - 1) // the line break
 		if _, err := w.Write(b.Bytes()); err != nil {
-			return nil //nolint:nilerr // no client can receive it
+			return nil
 		}
 		text = ","
 	}

@@ -49,6 +49,8 @@ func heap() int64 {
 
 // Readers with three tokens ask for 24 pages of one inbox at the same time, and repeat what is refused. All get their page, and the server does not
 // grow by more than 200 MiB.
+//
+//nolint:paralleltest // it measures the heap of the process
 func TestPagesInMemory(t *testing.T) {
 	const (
 		readers  = 24

@@ -58,7 +58,7 @@ func (t *ceiling) cover(ctx context.Context, messages []message.Message) error {
 		_, err := t.raises.do(ctx)
 		return err
 	case soon:
-		t.raises.begin()
+		t.raises.begin() //nolint:contextcheck // the run is that of no caller
 	}
 	return nil
 }

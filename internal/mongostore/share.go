@@ -25,7 +25,7 @@ type run struct {
 
 // do returns the result of a run that begins after the call.
 func (s *shared) do(ctx context.Context) (message.ID, error) {
-	r := s.begin()
+	r := s.begin() //nolint:contextcheck // the run is that of no caller
 	select {
 	case <-r.done:
 		return r.id, r.err

@@ -39,8 +39,8 @@ type roundRecord struct {
 	Proven    int64          `cbor:"14,keyasint,omitempty"`
 }
 
-// times returns the times of a round that may be zero, with the fields that hold them.
-func (r *roundRecord) times(to *retention.Round) map[*int64]*time.Time {
+// timesOf returns the times of a round that may be zero, by the fields of its record that hold them.
+func timesOf(r *roundRecord, to *retention.Round) map[*int64]*time.Time {
 	return map[*int64]*time.Time{&r.Until: &to.Until, &r.AsOf: &to.AsOf, &r.Reading: &to.Reading}
 }
 
@@ -49,7 +49,7 @@ func roundRecordOf(r retention.Round, revision int64) roundRecord {
 		Revision: revision, Began: r.Began.UnixMilli(), Ended: r.Ended, Partition: r.Partition, After: r.After, Token: r.Token,
 		Number: r.Number, Target: r.Target, Missed: r.Missed, LowWater: r.LowWater, Proven: r.Proven,
 	}
-	for stored, at := range encoded.times(&r) {
+	for stored, at := range timesOf(&encoded, &r) {
 		if !at.IsZero() {
 			*stored = at.UnixMilli()
 		}
@@ -62,7 +62,7 @@ func (r roundRecord) round() retention.Round {
 		Revision: r.Revision, Began: fromMillis(r.Began), Ended: r.Ended, Partition: r.Partition, After: r.After, Token: r.Token,
 		Number: r.Number, Target: r.Target, Missed: r.Missed, LowWater: r.LowWater, Proven: r.Proven,
 	}
-	for stored, at := range r.times(&round) {
+	for stored, at := range timesOf(&r, &round) {
 		if *stored != 0 {
 			*at = fromMillis(*stored)
 		}

@@ -3,6 +3,7 @@ package retention_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func newTimed(t *testing.T) *timed {
 
 // restart lets a process forget what it has seen.
 func (w *timed) restart(n int) {
-	opts := w.options(fmt.Sprint(n))
+	opts := w.options(strconv.Itoa(n))
 	opts.Every, opts.Hold = 10*time.Minute, hold
 	opts.Clock = func(context.Context) (time.Time, bool, error) { return w.clock.Add(w.set), !w.apart[n], nil }
 	own := func() time.Duration {
