@@ -45,7 +45,7 @@ func TestConformance(t *testing.T) {
 func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
-		Settings: db.Settings(), Walk: db.Retention(), Identities: db.Identities(), Topics: db.Topics(),
+		Settings: db.Settings(), Walk: db.Retention(), Passes: db.Passes(), Identities: db.Identities(), Topics: db.Topics(),
 		DamageUser: func(t *testing.T, user message.UserID) func() {
 			t.Helper()
 			mend, err := damage.Database{URI: opts.URI, Name: opts.Database}.Spoil(t.Context(), user)
