@@ -38,15 +38,15 @@ func (r Round) expired(rules userstate.Rules, keep userstate.Retention) message.
 	return expired
 }
 
-// held is a reading of the store's clock that this process watches. A wrong clock lets everything expire at once, and what has expired is gone. So
-// a reading counts only when it has stood for Options.Hold, by the time that passes in this process, and no clock has contradicted it since.
+// held is a reading of the store's clock that this process watches. A wrong clock would let everything expire, for good. So a reading counts only when
+// it has stood for Options.Hold, by the time that passes in this process, and no clock has contradicted it since.
 type held struct {
 	reading time.Time
 	since   time.Duration
 }
 
-// look compares the recorded reading with what the store's clock shows now. It forgets how long it has watched the reading when the clocks disagree, and when the reading
-// is another one.
+// look compares the recorded reading with what the store's clock shows now. It begins to watch anew when the clocks disagree, when the clock shows an
+// earlier time, and when the reading is another one.
 func (h *held) look(recorded, now time.Time, agree bool, elapsed time.Duration) {
 	switch {
 	case !agree || now.Before(recorded):
@@ -61,8 +61,8 @@ func (h *held) ripe(elapsed, hold time.Duration) bool {
 	return !h.reading.IsZero() && elapsed-h.since >= hold
 }
 
-// asOf returns a round whose next one can begin with the time as of which that lets messages expire, and with a reading for the one after it. It also
-// reports whether the reading that was recorded has stood for long enough.
+// asOf reads the clocks, and reports whether the recorded reading has stood for long enough. If no round is under way, it returns the record with the
+// times for the next one: the reading becomes AsOf if it has stood, and is replaced if it counts no more.
 func (w *Walker) asOf(ctx context.Context, r Round) (Round, bool, error) {
 	now, agree, err := w.opts.Clock(ctx)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Status says how far the walk over all users is.
 type Status struct {
-	// Walked says that there is a low-water mark. Otherwise no round has ended since messages of all users expire, or one has found damage.
+	// Walked says that there is a low-water mark. Otherwise no round has ended since messages of all users expire by age.
 	Walked bool
 	// LowWater is the low-water mark: every message up to there has expired for every user.
 	LowWater message.ID
