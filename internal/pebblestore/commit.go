@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -35,6 +36,42 @@ func (db *DB) begin(ctx context.Context, op string) (_ call, err error) {
 func (c *call) end(ctx context.Context, err *error) {
 	c.db.leave()
 	c.db.metrics.Done(ctx, c.op, c.began, *err)
+}
+
+// each returns what look returns for each of some keys, as one call of the store. The first error ends the call.
+func each[K, V any](ctx context.Context, db *DB, op string, keys []K, look func(K) (V, error)) (_ []V, err error) {
+	call, err := db.begin(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	defer call.end(ctx, &err)
+	found := make([]V, len(keys))
+	for i, key := range keys {
+		if found[i], err = look(key); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// change is a call of the store that puts its writes into a batch under locks.
+type change struct {
+	call
+	locks heldLocks
+	batch *pebble.Batch
+}
+
+// beginChange starts a change under the locks of some keys. After it the rules of begin apply.
+func beginChange[K any](ctx context.Context, db *DB, op string, locks stripes, keys []K, hash func(K) uint64) (c change, err error) {
+	if c.call, err = db.begin(ctx, op); err == nil {
+		c.locks, c.batch = lockAll(locks, keys, hash), db.engine.NewBatch()
+	}
+	return c, err
+}
+
+func (c *change) end(ctx context.Context, err *error) {
+	c.locks.unlock()
+	c.call.end(ctx, err)
 }
 
 // enter keeps the store open until leave.
@@ -119,8 +156,26 @@ func closeIter(it *pebble.Iterator, err *error) {
 	}
 }
 
-// seekAbove moves an iterator over the keys with a prefix to the first key whose rest is above the given one.
-func seekAbove(it *pebble.Iterator, prefix, rest []byte) bool {
-	// With a zero byte appended, the key is the least one above.
-	return it.SeekGE(slices.Concat(prefix, rest, []byte{0}))
+// records iterates over the keys with a prefix and their values, from a key on, and ends after limit of them. Both are valid until the next
+// ones. An error ends it. It is stored in err, unless err already has one.
+func (db *DB) records(prefix, from []byte, limit int, err *error) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		it, failed := db.iterate(prefix)
+		if failed != nil {
+			*err = failed
+			return
+		}
+		defer closeIter(it, err)
+		found := it.SeekGE(from)
+		for n := 0; found && n < limit; n++ {
+			value, failed := it.ValueAndErr()
+			if failed != nil || !yield(it.Key(), value) {
+				return // closeIter finds what has failed
+			}
+			found = it.Next()
+		}
+	}
 }
+
+// above returns the least key that has a prefix and whose rest is above the given one.
+func above(prefix, rest []byte) []byte { return slices.Concat(prefix, rest, []byte{0}) }

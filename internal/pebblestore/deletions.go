@@ -37,32 +37,22 @@ func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32
 
 // change commits what do puts into a batch under the owner's lock.
 func (s *Inbox) change(ctx context.Context, op string, owner message.UserID, do func(*pebble.Batch) error) (err error) {
-	call, err := s.db.begin(ctx, op)
+	c, err := beginChange(ctx, s.db, op, s.locks, []message.UserID{owner}, s.lockOf)
 	if err != nil {
 		return err
 	}
-	defer call.end(ctx, &err)
-	set := s.locks.newSet()
-	s.locks.add(set, s.lockOf(owner))
-	locks := s.locks.lock(set)
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
-	if err := do(batch); err != nil {
+	defer c.end(ctx, &err)
+	if err := do(c.batch); err != nil {
 		return err
 	}
-	return s.db.commit(batch, &locks)
+	return s.db.commit(c.batch, &c.locks)
 }
 
 // addDeletion adds what a deletion changes to a batch: nothing if the entry is a tombstone already.
 func (s *Inbox) addDeletion(batch *pebble.Batch, owner message.UserID, sequence uint32, id message.ID) (err error) {
-	prefix := s.prefix(spaceInbox, owner)
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return err
-	}
-	defer closeIter(it, &err)
-	for found := it.SeekGE(appendPlace(bytes.Clone(prefix), sequence, 0)); found && inBucket(it.Key(), prefix, sequence); found = it.Next() {
-		r, err := entryAt(it)
+	prefix := appendBucket(s.prefix(spaceInbox, owner), sequence)
+	for key, value := range s.db.records(prefix, prefix, math.MaxInt, &err) {
+		r, err := parseEntry(value)
 		if err != nil {
 			return err
 		}
@@ -73,13 +63,13 @@ func (s *Inbox) addDeletion(batch *pebble.Batch, owner message.UserID, sequence 
 			return nil
 		}
 		r.toTombstone()
-		if err := batch.Set(it.Key(), r.appendTo(nil), nil); err != nil {
+		if err := batch.Set(key, r.appendTo(nil), nil); err != nil {
 			return err
 		}
-		_, slot := placeOf(it.Key())
+		_, slot := placeOf(key)
 		return countTombstone(s.db, batch, owner, bucket.Tombstone{Sequence: sequence, Slot: slot, ID: r.id})
 	}
-	return cmp.Or(it.Error(), bucket.ErrNotFound)
+	return cmp.Or(err, bucket.ErrNotFound)
 }
 
 // blank adds the changes of a blanking to a batch.
@@ -256,17 +246,12 @@ func (s *Inbox) deletions(owner message.UserID, from uint32) (d bucket.Deletions
 }
 
 // Deletions implements bucket.Store.
-func (s *Inbox) Deletions(ctx context.Context, from []bucket.Head) (_ []bucket.Deletions, err error) {
-	call, err := s.db.begin(ctx, "inbox.deletions")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	deletions := make([]bucket.Deletions, len(from))
-	for i, f := range from {
-		if deletions[i], err = s.deletions(f.Owner, f.Hint.Sequence); err != nil {
-			return nil, fmt.Errorf("deletions of %s: %w", f.Owner, err)
+func (s *Inbox) Deletions(ctx context.Context, from []bucket.Head) ([]bucket.Deletions, error) {
+	return each(ctx, s.db, "inbox.deletions", from, func(f bucket.Head) (bucket.Deletions, error) {
+		d, err := s.deletions(f.Owner, f.Hint.Sequence)
+		if err != nil {
+			err = fmt.Errorf("deletions of %s: %w", f.Owner, err)
 		}
-	}
-	return deletions, nil
+		return d, err
+	})
 }

@@ -3,7 +3,6 @@ package pebblestore
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -21,18 +20,9 @@ func (s *Edges) Ended(ctx context.Context, place string, by time.Time, limit int
 	}
 	defer call.end(ctx, &err)
 	prefix := []byte{byte(spaceFollowing)}
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return nil, "", err
-	}
-	defer closeIter(it, &err)
 	looks := 0
-	for found := seekAbove(it, prefix, []byte(place)); found && looks < limit; found = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, "", fmt.Errorf("read from the store: %w", err)
-		}
-		next = string(it.Key()[1:])
+	for key, value := range s.db.records(prefix, above(prefix, []byte(place)), limit, &err) {
+		next = string(key[1:])
 		follower, followee, _ := bytes.Cut([]byte(next), []byte{terminator})
 		e := follow.Edge{Follower: message.UserID(follower), Followee: message.Source(followee)}
 		var damaged error // every reader of the edge gets it
@@ -44,41 +34,31 @@ func (s *Edges) Ended(ctx context.Context, place string, by time.Time, limit int
 	if looks < limit {
 		next = ""
 	}
-	return ended, next, it.Error()
+	return ended, next, err
 }
 
 // Remove implements follow.Store.
 func (s *Edges) Remove(ctx context.Context, edges []follow.Edge) (err error) {
-	call, err := s.db.begin(ctx, "edges.remove")
+	pairOf := func(e follow.Edge) follow.Pair { return follow.Pair{Follower: e.Follower, Followee: e.Followee} }
+	c, err := beginChange(ctx, s.db, "edges.remove", s.locks, edges, func(e follow.Edge) uint64 { return edgeLock(pairOf(e)) })
 	if err != nil {
 		return err
 	}
-	defer call.end(ctx, &err)
-	set := s.locks.newSet()
+	defer c.end(ctx, &err)
 	for _, e := range edges {
-		s.locks.add(set, edgeLock(follow.Pair{Follower: e.Follower, Followee: e.Followee}))
-	}
-	locks := s.locks.lock(set)
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
-	for _, e := range edges {
-		there, err := s.read(follow.Pair{Follower: e.Follower, Followee: e.Followee})
+		there, err := s.read(pairOf(e))
 		if err != nil {
-			return fmt.Errorf("edge from %s to %s: %w", e.Follower, e.Followee, err)
+			return err
 		}
 		if !there.Equal(e) {
 			continue
 		}
-		for _, key := range [][]byte{
-			append(followersPrefix(e.Followee, partition.Of(e.Follower, s.db.partitions)), e.Follower...),
-			append(followingPrefix(e.Follower), e.Followee...),
-		} {
-			if err := batch.Delete(key, nil); err != nil {
-				return err
-			}
+		followers := followersPrefix(e.Followee, partition.Of(e.Follower, s.db.partitions))
+		if err := deleteAll(c.batch, append(followers, e.Follower...), append(followingPrefix(e.Follower), e.Followee...)); err != nil {
+			return err
 		}
 	}
-	return s.db.apply(batch)
+	return s.db.apply(c.batch)
 }
 
 func edgeLock(p follow.Pair) uint64 {

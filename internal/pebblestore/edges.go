@@ -68,7 +68,10 @@ func (s *Edges) read(p follow.Pair) (follow.Edge, error) {
 		_, err = parseEdge(spaceFollowing, &e, nil, value)
 		return err
 	})
-	return e, err
+	if err != nil {
+		return e, fmt.Errorf("edge from %s to %s: %w", p.Follower, p.Followee, err)
+	}
+	return e, nil
 }
 
 func (s *Edges) write(batch *pebble.Batch, e follow.Edge) error {
@@ -81,32 +84,25 @@ func (s *Edges) write(batch *pebble.Batch, e follow.Edge) error {
 
 // change replaces edges by what to makes of them, and returns them as they are then.
 func (s *Edges) change(ctx context.Context, op string, pairs []follow.Pair, to func(follow.Edge) (follow.Edge, bool)) (_ []follow.Edge, err error) {
-	call, err := s.db.begin(ctx, op)
+	c, err := beginChange(ctx, s.db, op, s.locks, pairs, edgeLock)
 	if err != nil {
 		return nil, err
 	}
-	defer call.end(ctx, &err)
-	set := s.locks.newSet()
-	for _, p := range pairs {
-		s.locks.add(set, edgeLock(p))
-	}
-	locks := s.locks.lock(set)
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
+	defer c.end(ctx, &err)
 	edges := make([]follow.Edge, len(pairs))
 	for i, p := range pairs {
 		e, err := s.read(p)
 		if err == nil {
 			var changed bool
 			if edges[i], changed = to(e); changed {
-				err = s.write(batch, edges[i])
+				err = s.write(c.batch, edges[i])
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("edge from %s to %s: %w", p.Follower, p.Followee, err)
+			return nil, err
 		}
 	}
-	return edges, s.db.commit(batch, &locks)
+	return edges, s.db.commit(c.batch, &c.locks)
 }
 
 // Follow implements follow.Store.
@@ -144,20 +140,8 @@ func (s *Edges) DropSpans(ctx context.Context, pair follow.Pair, spans []follow.
 }
 
 // Get implements follow.Store.
-func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) (_ []follow.Edge, err error) {
-	call, err := s.db.begin(ctx, "edges.get")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	edges := make([]follow.Edge, len(pairs))
-	for i, p := range pairs {
-		var err error
-		if edges[i], err = s.read(p); err != nil {
-			return nil, fmt.Errorf("edge from %s to %s: %w", p.Follower, p.Followee, err)
-		}
-	}
-	return edges, nil
+func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, error) {
+	return each(ctx, s.db, "edges.get", pairs, s.read)
 }
 
 // Followers implements follow.Store.
@@ -205,22 +189,13 @@ func (s *Edges) Following(ctx context.Context, follower message.UserID, after me
 
 // scan appends edges whose keys have a prefix and end in a name above after, until there are limit edges.
 func (s *Edges) scan(edges []follow.Edge, in space, prefix []byte, after string, limit int, edge func(string) follow.Edge) (_ []follow.Edge, err error) {
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return nil, err
-	}
-	defer closeIter(it, &err)
 	var spans []follow.Span
-	for found := seekAbove(it, prefix, []byte(after)); found && len(edges) < limit; found = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, fmt.Errorf("read from the store: %w", err)
-		}
-		e := edge(string(it.Key()[len(prefix):]))
+	for key, value := range s.db.records(prefix, above(prefix, []byte(after)), limit-len(edges), &err) {
+		e := edge(string(key[len(prefix):]))
 		if spans, err = parseEdge(in, &e, spans, value); err != nil {
 			return nil, err
 		}
 		edges = append(edges, e)
 	}
-	return edges, it.Error()
+	return edges, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -98,16 +99,12 @@ func (s *Inbox) findRemoved() (err error) {
 // Empty implements bucket.Store under the lock that a push takes. It removes buckets from the lowest one upward, in one batch with the owner's
 // record, which says that they are gone. It does not wait for a sync.
 func (s *Inbox) Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (freed bucket.Emptied, err error) {
-	call, err := s.db.begin(ctx, "inbox.empty")
+	c, err := beginChange(ctx, s.db, "inbox.empty", s.locks, []message.UserID{owner}, s.lockOf)
 	if err != nil {
 		return freed, err
 	}
-	defer call.end(ctx, &err)
-	set := s.locks.newSet()
-	s.locks.add(set, s.lockOf(owner))
-	locks := s.locks.lock(set)
-	defer locks.unlock()
-	e := emptier{s: s, owner: owner, purged: purged, batch: s.db.engine.NewBatch()}
+	defer c.end(ctx, &err)
+	e := emptier{s: s, owner: owner, purged: purged, batch: c.batch}
 	if err = e.empty(low, high); err == nil {
 		err = s.db.apply(e.batch)
 	}
@@ -171,17 +168,12 @@ func (e *emptier) empty(low, high uint32) error {
 // see reads the buckets from low to high and, of the next one, the lowest record.
 func (e *emptier) see(low, high uint32) (buckets []emptied, err error) {
 	prefix := e.s.prefix(spaceInbox, e.owner)
-	it, err := e.s.db.iterate(prefix)
-	if err != nil {
-		return nil, err
-	}
-	defer closeIter(it, &err)
-	for found := it.SeekGE(appendPlace(bytes.Clone(prefix), low, 0)); found; found = it.Next() {
-		r, err := entryAt(it)
+	for key, value := range e.s.db.records(prefix, appendPlace(bytes.Clone(prefix), low, 0), math.MaxInt, &err) {
+		r, err := parseEntry(value)
 		if err != nil {
 			return nil, err
 		}
-		sequence, slot := placeOf(it.Key())
+		sequence, slot := placeOf(key)
 		if n := len(buckets); n == 0 || buckets[n-1].sequence != sequence {
 			buckets = append(buckets, emptied{sequence: sequence})
 		}
@@ -190,7 +182,7 @@ func (e *emptier) see(low, high uint32) (buckets []emptied, err error) {
 			b.floor, b.lowest = r.floor, true
 		}
 		b.slots, b.last = slot+1, r.last
-		b.bytes += int64(len(it.Key()) + r.length())
+		b.bytes += int64(len(key) + r.length())
 		if !r.deleted && !r.expired {
 			b.live++
 			if !e.purged.Less(r.id) {
@@ -201,7 +193,7 @@ func (e *emptier) see(low, high uint32) (buckets []emptied, err error) {
 			break
 		}
 	}
-	return buckets, it.Error()
+	return buckets, err
 }
 
 // removable returns how many of the buckets, from low up, can be removed. Each is full, and its last and the floor of the next one are at or
@@ -276,14 +268,9 @@ func (e *emptier) drop(from, to []byte) (n int64, err error) {
 
 // emptyPart adds to the batch what empties the entries of a bucket that have expired. They keep the facts about the bucket.
 func (e *emptier) emptyPart(b emptied) (err error) {
-	prefix := e.s.prefix(spaceInbox, e.owner)
-	it, err := e.s.db.iterate(prefix)
-	if err != nil {
-		return err
-	}
-	defer closeIter(it, &err)
-	for found := it.SeekGE(appendPlace(bytes.Clone(prefix), b.sequence, 0)); found && inBucket(it.Key(), prefix, b.sequence); found = it.Next() {
-		r, err := entryAt(it)
+	prefix := appendBucket(e.s.prefix(spaceInbox, e.owner), b.sequence)
+	for key, value := range e.s.db.records(prefix, prefix, math.MaxInt, &err) {
+		r, err := parseEntry(value)
 		if err != nil {
 			return err
 		}
@@ -292,13 +279,13 @@ func (e *emptier) emptyPart(b emptied) (err error) {
 		}
 		before := r.length()
 		r.expire()
-		if err := e.batch.Set(it.Key(), r.appendTo(nil), nil); err != nil {
+		if err := e.batch.Set(key, r.appendTo(nil), nil); err != nil {
 			return err
 		}
 		e.freed.Bytes += int64(before - r.length())
 	}
 	e.freed.Add(bucket.Emptied{Buckets: 1, Entries: b.expired})
-	return it.Error()
+	return err
 }
 
 // skipRemoved bounds an iterator over an owner's keys, so that it does not step over the keys of buckets that were removed. It returns the

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -29,23 +27,17 @@ type authorRecord struct {
 }
 
 // Endings implements message.Store.
-func (s *Messages) Endings(ctx context.Context, refs []message.Ref) (_ []message.Ending, err error) {
-	call, err := s.db.begin(ctx, "messages.endings")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	endings := make([]message.Ending, len(refs))
-	for i, ref := range refs {
-		var err error
-		if endings[i], err = s.ending(ref); errors.Is(err, ErrCorrupt) {
-			endings[i], err = message.Ending{Err: fmt.Errorf("ending of %s: %w", ref.ID, err)}, nil
-		}
+func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.Ending, error) {
+	return each(ctx, s.db, "messages.endings", refs, func(ref message.Ref) (message.Ending, error) {
+		ending, err := s.ending(ref)
 		if err != nil {
-			return nil, fmt.Errorf("ending of %s: %w", ref.ID, err)
+			err = fmt.Errorf("ending of %s: %w", ref.ID, err)
 		}
-	}
-	return endings, nil
+		if errors.Is(err, ErrCorrupt) {
+			return message.Ending{Err: err}, nil
+		}
+		return ending, err
+	})
 }
 
 // ending does not ask the cache, because the message may have been removed.
@@ -72,32 +64,21 @@ func (s *Messages) ending(ref message.Ref) (ending message.Ending, err error) {
 
 // Conclude implements message.Store.
 func (s *Messages) Conclude(ctx context.Context, endings []message.Ending) (err error) {
-	call, err := s.db.begin(ctx, "messages.conclude")
+	c, err := beginChange(ctx, s.db, "messages.conclude", s.locks, endings, func(e message.Ending) uint64 { return idLock(e.Ref.ID) })
 	if err != nil {
 		return err
 	}
-	defer call.end(ctx, &err)
-	set := s.locks.newSet()
-	for _, e := range endings {
-		s.locks.add(set, xxhash.Sum64(e.Ref.ID[:]))
-	}
-	locks := s.locks.lock(set)
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
+	defer c.end(ctx, &err)
 	for _, e := range endings {
 		known, err := s.ending(e.Ref)
-		switch {
-		case err != nil:
-			return fmt.Errorf("conclude %s: %w", e.Ref.ID, err)
-		case known.Over():
-			continue
+		if err == nil && !known.Over() {
+			if err = c.batch.Delete(idKey(spacePending, e.Ref.ID), nil); err == nil {
+				err = c.batch.Set(idKey(spaceEndings, e.Ref.ID), encodeValue(recordOfEnding(e)), nil)
+			}
 		}
-		if err := batch.Set(idKey(spaceEndings, e.Ref.ID), encodeValue(recordOfEnding(e)), nil); err != nil {
-			return fmt.Errorf("conclude %s: %w", e.Ref.ID, err)
-		}
-		if err := batch.Delete(idKey(spacePending, e.Ref.ID), nil); err != nil {
+		if err != nil {
 			return fmt.Errorf("conclude %s: %w", e.Ref.ID, err)
 		}
 	}
-	return s.db.commit(batch, &locks)
+	return s.db.commit(c.batch, &c.locks)
 }

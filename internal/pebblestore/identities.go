@@ -56,56 +56,40 @@ func (s *Identities) look(id identity.Identity) (identity.Looked, error) {
 		looked.Record = r.record(id)
 		return nil
 	})
-	if errors.Is(err, ErrCorrupt) {
+	switch {
+	case errors.Is(err, ErrCorrupt):
 		looked.Err, err = err, nil
+	case err != nil:
+		err = fmt.Errorf("look up identities: %w", err)
 	}
 	return looked, err
 }
 
 // Lookup implements identity.Store.
-func (s *Identities) Lookup(ctx context.Context, ids []identity.Identity) (_ []identity.Looked, err error) {
-	call, err := s.db.begin(ctx, "identities.lookup")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	found := make([]identity.Looked, len(ids))
-	for i, id := range ids {
-		var err error
-		if found[i], err = s.look(id); err != nil {
-			return nil, fmt.Errorf("look up identities: %w", err)
-		}
-	}
-	return found, nil
+func (s *Identities) Lookup(ctx context.Context, ids []identity.Identity) ([]identity.Looked, error) {
+	return each(ctx, s.db, "identities.lookup", ids, s.look)
 }
 
 // change calls next with the record of each identity, under the locks of all of them, and stores what next returns: the same record, another
 // one, or none. It returns what is there then, synced. It leaves a damaged record alone.
 func (s *Identities) change(ctx context.Context, op string, records []identity.Record, next func(given, there identity.Record) identity.Record) (_ []identity.Looked, err error) {
-	call, err := s.db.begin(ctx, op)
+	c, err := beginChange(ctx, s.db, op, s.locks, records, func(r identity.Record) uint64 { return xxhash.Sum64String(r.Identity.Key()) })
 	if err != nil {
 		return nil, err
 	}
-	defer call.end(ctx, &err)
-	set := s.locks.newSet()
-	for _, r := range records {
-		s.locks.add(set, xxhash.Sum64String(r.Identity.Key()))
-	}
-	locks := s.locks.lock(set)
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
+	defer c.end(ctx, &err)
 	found := make([]identity.Looked, len(records))
 	for i, r := range records {
 		looked, err := s.look(r.Identity)
 		if err == nil && looked.Err == nil {
-			looked.Record, err = s.write(batch, looked.Record, next(r, looked.Record))
+			looked.Record, err = s.write(c.batch, looked.Record, next(r, looked.Record))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("change identities: %w", err)
 		}
 		found[i] = looked
 	}
-	return found, s.db.commit(batch, &locks)
+	return found, s.db.commit(c.batch, &c.locks)
 }
 
 // write adds the change of a record to a batch, and returns the record that is there then.

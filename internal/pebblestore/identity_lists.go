@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/fanmail/fanmail/pkg/identity"
@@ -43,43 +42,27 @@ func (s *Identities) lookList(user message.UserID) (identity.LookedList, error) 
 		looked.List = l.list(user)
 		return nil
 	})
+	if err != nil {
+		err = fmt.Errorf("identities of %s: %w", user, err)
+	}
 	if errors.Is(err, ErrCorrupt) {
-		looked.Err, err = fmt.Errorf("identities of %s: %w", user, err), nil
+		looked.Err, err = err, nil
 	}
 	return looked, err
 }
 
 // Lists implements identity.Store.
-func (s *Identities) Lists(ctx context.Context, users []message.UserID) (_ []identity.LookedList, err error) {
-	call, err := s.db.begin(ctx, "identities.lists")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	found := make([]identity.LookedList, len(users))
-	for i, user := range users {
-		var err error
-		if found[i], err = s.lookList(user); err != nil {
-			return nil, fmt.Errorf("look up lists of identities: %w", err)
-		}
-	}
-	return found, nil
+func (s *Identities) Lists(ctx context.Context, users []message.UserID) ([]identity.LookedList, error) {
+	return each(ctx, s.db, "identities.lists", users, s.lookList)
 }
 
 // ReplaceLists implements identity.Store.
 func (s *Identities) ReplaceLists(ctx context.Context, changes []identity.Change) (_ []error, err error) {
-	call, err := s.db.begin(ctx, "identities.replace_lists")
+	c, err := beginChange(ctx, s.db, "identities.replace_lists", s.users, changes, func(change identity.Change) uint64 { return userLock(change.From.User) })
 	if err != nil {
 		return nil, err
 	}
-	defer call.end(ctx, &err)
-	set := s.users.newSet()
-	for _, change := range changes {
-		s.users.add(set, xxhash.Sum64String(string(change.From.User)))
-	}
-	locks := s.users.lock(set)
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
+	defer c.end(ctx, &err)
 	results := make([]error, len(changes))
 	for i, change := range changes {
 		looked, err := s.lookList(change.From.User)
@@ -90,13 +73,13 @@ func (s *Identities) ReplaceLists(ctx context.Context, changes []identity.Change
 		case looked.List.Revision != change.From.Revision:
 			results[i] = identity.ErrChanged
 		default:
-			err = s.writeList(batch, change)
+			err = s.writeList(c.batch, change)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("identities of %s: %w", change.From.User, err)
+			return nil, err
 		}
 	}
-	return results, s.db.commit(batch, &locks)
+	return results, s.db.commit(c.batch, &c.locks)
 }
 
 func (s *Identities) writeList(batch *pebble.Batch, change identity.Change) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -79,19 +80,14 @@ func (s *Inbox) Heads(ctx context.Context, hints []bucket.Head) (_ []bucket.Buck
 }
 
 // Range implements bucket.Store. It finds the late buckets first, and then reads each inbox as it is at one moment.
-func (s *Inbox) Range(ctx context.Context, sections []bucket.Section, field bucket.Field) (_ [][]bucket.Bucket, err error) {
-	call, err := s.db.begin(ctx, "inbox.range")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	buckets := make([][]bucket.Bucket, len(sections))
-	for i, section := range sections {
-		if buckets[i], err = s.read(section, field); err != nil {
-			return nil, fmt.Errorf("buckets %d to %d of %s: %w", section.Low, section.High, section.Owner, err)
+func (s *Inbox) Range(ctx context.Context, sections []bucket.Section, field bucket.Field) ([][]bucket.Bucket, error) {
+	return each(ctx, s.db, "inbox.range", sections, func(section bucket.Section) ([]bucket.Bucket, error) {
+		buckets, err := s.read(section, field)
+		if err != nil {
+			err = fmt.Errorf("buckets %d to %d of %s: %w", section.Low, section.High, section.Owner, err)
 		}
-	}
-	return buckets, nil
+		return buckets, err
+	})
 }
 
 // read returns the buckets of a section.
@@ -187,31 +183,16 @@ func readBucket(it *pebble.Iterator, prefix []byte, owner message.UserID, field 
 }
 
 // late returns the buckets above a sequence that have a late id below the given one.
-func (s *Inbox) late(owner message.UserID, above uint32, id message.ID) (sequences []uint32, err error) {
+func (s *Inbox) late(owner message.UserID, high uint32, id message.ID) (sequences []uint32, err error) {
 	prefix := s.prefix(spaceLate, owner)
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return nil, err
-	}
-	defer closeIter(it, &err)
-	for found := it.SeekGE(appendBucket(slices.Clip(prefix), above)); found; found = it.Next() {
-		sequence := bucketOf(it.Key())
-		least, err := parseIDAt(spaceLate, it)
+	for key, value := range s.db.records(prefix, above(prefix, appendBucket(nil, high)), math.MaxInt, &err) {
+		least, err := parseID(spaceLate, value)
 		if err != nil {
 			return nil, err
 		}
-		if sequence > above && least.Less(id) {
-			sequences = append(sequences, sequence)
+		if least.Less(id) {
+			sequences = append(sequences, bucketOf(key))
 		}
 	}
-	return sequences, it.Error()
-}
-
-// parseIDAt returns the message id in the value at an iterator's position.
-func parseIDAt(space space, it *pebble.Iterator) (message.ID, error) {
-	value, err := it.ValueAndErr()
-	if err != nil {
-		return message.ID{}, fmt.Errorf("read from the store: %w", err)
-	}
-	return parseID(space, value)
+	return sequences, err
 }

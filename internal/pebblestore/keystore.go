@@ -53,20 +53,15 @@ func (s *Keys) write(batch *pebble.Batch, h keyHash, r keyRecord) error {
 
 // change runs do under the lock of a key, and commits the batch.
 func (s *Keys) change(ctx context.Context, op string, h keyHash, do func(*pebble.Batch) error) (err error) {
-	call, err := s.db.begin(ctx, op)
+	c, err := beginChange(ctx, s.db, op, s.locks, []keyHash{h}, keyHash.stripe)
 	if err != nil {
 		return err
 	}
-	defer call.end(ctx, &err)
-	set := s.locks.newSet()
-	s.locks.add(set, h.stripe())
-	locks := s.locks.lock(set)
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
-	if err := do(batch); err != nil {
+	defer c.end(ctx, &err)
+	if err := do(c.batch); err != nil {
 		return err
 	}
-	return s.db.commit(batch, &locks)
+	return s.db.commit(c.batch, &c.locks)
 }
 
 func (h keyHash) stripe() uint64 { return binary.BigEndian.Uint64(h[:]) }
@@ -145,11 +140,7 @@ func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (_ int, err
 	if err != nil {
 		return 0, fmt.Errorf("forget idempotency keys: %w", err)
 	}
-	set := s.locks.newSet()
-	for _, h := range hashes {
-		s.locks.add(set, h.stripe())
-	}
-	locks := s.locks.lock(set)
+	locks := lockAll(s.locks, hashes, keyHash.stripe)
 	defer locks.unlock()
 	batch := s.db.engine.NewBatch()
 	forgotten := 0
@@ -168,16 +159,15 @@ func (s *Keys) Forget(ctx context.Context, now time.Time, limit int) (_ int, err
 
 // expired returns the hashes of at most limit keys that expired at or before now, ordered by their expiry.
 func (s *Keys) expired(now time.Time, limit int) (hashes []keyHash, err error) {
-	it, err := s.db.iterate([]byte{byte(spaceExpiries)})
-	if err != nil {
-		return nil, err
-	}
-	defer closeIter(it, &err)
+	prefix := []byte{byte(spaceExpiries)}
 	end := timePrefix(spaceExpiries, now.Add(time.Millisecond)) // a key that expires at now has expired
-	for found := it.First(); found && len(hashes) < limit && string(it.Key()) < string(end); found = it.Next() {
-		hashes = append(hashes, keyHashOf(it.Key()))
+	for key := range s.db.records(prefix, prefix, limit, &err) {
+		if string(key) >= string(end) {
+			break
+		}
+		hashes = append(hashes, keyHashOf(key))
 	}
-	return hashes, it.Error()
+	return hashes, err
 }
 
 func deleteAll(batch *pebble.Batch, keys ...[]byte) error {

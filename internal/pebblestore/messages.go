@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/fanmail/fanmail/internal/messagecache"
@@ -125,11 +124,7 @@ func encodeSome(messages []message.Message) (values [][]byte, n int) {
 
 // insert stores messages with the given values in one batch.
 func (s *Messages) insert(messages []message.Message, values [][]byte, timing message.Timing) ([]message.Stamp, error) {
-	set := s.locks.newSet()
-	for _, m := range messages {
-		s.locks.add(set, xxhash.Sum64(m.ID[:]))
-	}
-	locks := s.locks.lock(set)
+	locks := lockAll(s.locks, messages, func(m message.Message) uint64 { return idLock(m.ID) })
 	defer locks.unlock()
 	s.syncing.add(messages)
 	defer s.syncing.remove(messages)
@@ -216,20 +211,14 @@ func (s *Messages) Get(ctx context.Context, ref message.Ref) (_ message.Stored, 
 }
 
 // GetMany implements message.Store.
-func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) (_ []message.Found, err error) {
-	call, err := s.db.begin(ctx, "messages.get_many")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	found := make([]message.Found, len(refs))
-	for i, ref := range refs {
-		found[i].Stored, found[i].Err = s.getRef(ref)
-		if err := found[i].Err; err != nil && !errors.Is(err, message.ErrNotFound) && !errors.Is(err, message.ErrCorrupt) {
-			return nil, err
+func (s *Messages) GetMany(ctx context.Context, refs []message.Ref) ([]message.Found, error) {
+	return each(ctx, s.db, "messages.get_many", refs, func(ref message.Ref) (message.Found, error) {
+		stored, err := s.getRef(ref)
+		if err != nil && !errors.Is(err, message.ErrNotFound) && !errors.Is(err, message.ErrCorrupt) {
+			return message.Found{}, err
 		}
-	}
-	return found, nil
+		return message.Found{Stored: stored, Err: err}, nil
+	})
 }
 
 // getRef returns a message if its author is that of ref, or if ref has no author.
@@ -312,23 +301,14 @@ func (s *Messages) AnyAfter(ctx context.Context, after message.ID) (_ bool, err 
 	}
 	defer call.end(ctx, &err)
 	prefix := []byte{byte(spaceMessages)}
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return false, err
-	}
-	defer closeIter(it, &err)
 	looks := 0
-	for found := seekAbove(it, prefix, after[:]); found; found = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return false, fmt.Errorf("read from the store: %w", err)
-		}
-		m, err := parseMessage(idOf(it.Key()), value)
+	for key, value := range s.db.records(prefix, above(prefix, after[:]), message.AnyAfterLooks, &err) {
+		m, err := parseMessage(idOf(key), value)
 		if looks++; err != nil || !m.Void || looks == message.AnyAfterLooks {
 			return true, nil // what a damaged message was is unknown
 		}
 	}
-	return false, it.Error()
+	return false, err
 }
 
 // Unfinished implements message.Store.
@@ -339,17 +319,8 @@ func (s *Messages) Unfinished(ctx context.Context, after, before message.ID, lim
 	}
 	defer call.end(ctx, &err)
 	prefix := []byte{byte(spacePending)}
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return nil, err
-	}
-	defer closeIter(it, &err)
-	for found := seekAbove(it, prefix, after[:]); found && len(refs) < limit; found = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, fmt.Errorf("read from the store: %w", err)
-		}
-		ref := message.Ref{ID: idOf(it.Key())}
+	for key, value := range s.db.records(prefix, above(prefix, after[:]), limit, &err) {
+		ref := message.Ref{ID: idOf(key)}
 		if !ref.ID.Less(before) {
 			break
 		}
@@ -358,5 +329,5 @@ func (s *Messages) Unfinished(ctx context.Context, after, before message.ID, lim
 		}
 		refs = append(refs, ref)
 	}
-	return refs, it.Error()
+	return refs, err
 }

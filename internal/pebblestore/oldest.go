@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -19,19 +18,10 @@ func (s *Messages) Oldest(ctx context.Context, after, upTo message.ID, limit int
 	}
 	defer call.end(ctx, &err)
 	prefix := []byte{byte(spaceMessages)}
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return nil, err
-	}
-	defer closeIter(it, &err)
-	for found := seekAbove(it, prefix, after[:]); found && len(old) < limit; found = it.Next() {
-		id := idOf(it.Key())
+	for key, value := range s.db.records(prefix, above(prefix, after[:]), limit, &err) {
+		id := idOf(key)
 		if upTo.Less(id) {
 			break
-		}
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return nil, fmt.Errorf("read from the store: %w", err)
 		}
 		m, err := parseMessage(id, value)
 		if err != nil {
@@ -44,36 +34,29 @@ func (s *Messages) Oldest(ctx context.Context, after, upTo message.ID, limit int
 		}
 		old = append(old, message.Old{Ref: m.Ref(), Stamp: m.Stamp, Unfinished: unfinished})
 	}
-	return old, it.Error()
+	return old, err
 }
 
 // Remove implements message.Store.
 func (s *Messages) Remove(ctx context.Context, refs []message.Ref) (err error) {
-	call, err := s.db.begin(ctx, "messages.remove")
+	c, err := beginChange(ctx, s.db, "messages.remove", s.locks, refs, func(ref message.Ref) uint64 { return idLock(ref.ID) })
 	if err != nil {
 		return err
 	}
-	defer call.end(ctx, &err)
-	set := s.locks.newSet()
-	for _, ref := range refs {
-		s.locks.add(set, xxhash.Sum64(ref.ID[:]))
-	}
-	locks := s.locks.lock(set)
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
+	defer c.end(ctx, &err)
 	for _, ref := range refs {
 		stored, err := s.getRef(ref)
 		if errors.Is(err, message.ErrNotFound) {
 			continue
 		}
 		if err == nil {
-			err = remove(batch, stored.Message)
+			err = remove(c.batch, stored.Message)
 		}
 		if err != nil {
 			return fmt.Errorf("remove message %s: %w", ref.ID, err)
 		}
 	}
-	if err := s.db.apply(batch); err != nil {
+	if err := s.db.apply(c.batch); err != nil {
 		return err
 	}
 	for _, ref := range refs {
@@ -91,10 +74,5 @@ func remove(batch *pebble.Batch, m message.Message) error {
 	for _, user := range m.To {
 		keys = append(keys, namingKey(user, m.ID))
 	}
-	for _, key := range keys {
-		if err := batch.Delete(key, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return deleteAll(batch, keys...)
 }

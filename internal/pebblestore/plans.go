@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -18,13 +19,8 @@ func (s *Progress) List(ctx context.Context, after, upTo message.ID, limit int) 
 		return nil, err
 	}
 	defer call.end(ctx, &err)
-	it, err := s.db.iterate([]byte{byte(spacePlans)})
-	if err != nil {
-		return nil, err
-	}
-	defer closeIter(it, &err)
-	for ok := it.SeekGE(idKey(spacePlans, after.Next())); ok; ok = it.Next() {
-		id := planOf(it.Key())
+	for key, value := range s.db.records([]byte{byte(spacePlans)}, idKey(spacePlans, after.Next()), math.MaxInt, &err) {
+		id := planOf(key)
 		last := len(found) - 1
 		if last < 0 || found[last].Fanout.ID != id {
 			if upTo.Less(id) || len(found) == limit {
@@ -33,21 +29,17 @@ func (s *Progress) List(ctx context.Context, after, upTo message.ID, limit int) 
 			found = append(found, progress.Found{Fanout: progress.Fanout{ID: id, Scans: make(map[int]progress.Scan)}})
 			last++
 		}
-		if err := addTo(&found[last], it); err != nil {
+		if err := addTo(&found[last], key, value); err != nil {
 			return nil, fmt.Errorf("fan-out of %s: %w", id, err)
 		}
 	}
-	return found, it.Error()
+	return found, err
 }
 
-// addTo adds the record at an iterator to the fan-out that it belongs to. Damage is the fan-out's, and not an error.
-func addTo(found *progress.Found, it *pebble.Iterator) error {
-	value, err := it.ValueAndErr()
-	if err != nil {
-		return fmt.Errorf("read from the store: %w", err)
-	}
+// addTo adds a record to the fan-out that it belongs to. Damage is the fan-out's, and not an error.
+func addTo(found *progress.Found, key, value []byte) (err error) {
 	f := &found.Fanout
-	if key := it.Key(); len(key) == planLen {
+	if len(key) == planLen {
 		f.Lane, f.Moved, err = parsePlan(value)
 	} else {
 		f.Scans[partitionOf(key)], err = parseScan(value)
@@ -61,33 +53,26 @@ func addTo(found *progress.Found, it *pebble.Iterator) error {
 
 // Remove implements progress.Store.
 func (s *Progress) Remove(ctx context.Context, ids []message.ID) (err error) {
-	call, err := s.db.begin(ctx, "progress.remove")
+	c, err := beginChange(ctx, s.db, "progress.remove", s.locks, ids, idLock)
 	if err != nil {
 		return err
 	}
-	defer call.end(ctx, &err)
-	locks := s.lock(len(ids), func(i int) message.ID { return ids[i] })
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
+	defer c.end(ctx, &err)
 	for _, id := range ids {
-		if err := s.remove(batch, id); err != nil {
+		if err := s.remove(c.batch, id); err != nil {
 			return fmt.Errorf("remove the fan-out of %s: %w", id, err)
 		}
 	}
-	return s.db.apply(batch)
+	return s.db.apply(c.batch)
 }
 
 // remove adds the removal of a plan to a batch. It removes key by key, because a removed range slows down later reads beside it.
 func (s *Progress) remove(batch *pebble.Batch, id message.ID) (err error) {
-	it, err := s.db.iterate(idKey(spacePlans, id))
-	if err != nil {
-		return err
-	}
-	defer closeIter(it, &err)
-	for ok := it.First(); ok; ok = it.Next() {
-		if err := batch.Delete(it.Key(), nil); err != nil {
+	plan := idKey(spacePlans, id)
+	for key := range s.db.records(plan, plan, math.MaxInt, &err) {
+		if err := batch.Delete(key, nil); err != nil {
 			return err
 		}
 	}
-	return it.Error()
+	return err
 }

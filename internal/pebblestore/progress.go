@@ -3,9 +3,9 @@ package pebblestore
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/fanmail/fanmail/internal/progress"
@@ -90,66 +90,46 @@ func (s *Progress) plan(id message.ID) (lane string, moved time.Time, planned bo
 
 // read returns a fan-out, and whether it is planned.
 func (s *Progress) read(id message.ID) (f progress.Fanout, planned bool, err error) {
-	it, err := s.db.iterate(idKey(spacePlans, id))
-	if err != nil {
-		return progress.Fanout{}, false, err
-	}
-	defer closeIter(it, &err)
+	plan := idKey(spacePlans, id)
 	f = progress.Fanout{ID: id, Scans: make(map[int]progress.Scan)}
-	for found := it.First(); found; found = it.Next() {
-		value, err := it.ValueAndErr()
-		switch {
-		case err != nil:
-			return progress.Fanout{}, false, fmt.Errorf("read from the store: %w", err)
-		case !planned:
+	for key, value := range s.db.records(plan, plan, math.MaxInt, &err) {
+		var err error
+		if planned {
+			f.Scans[partitionOf(key)], err = parseScan(value)
+		} else {
 			f.Lane, f.Moved, err = parsePlan(value)
 			planned = true
-		default:
-			f.Scans[partitionOf(it.Key())], err = parseScan(value)
 		}
 		if err != nil {
 			return progress.Fanout{}, false, err
 		}
 	}
-	return f, planned, it.Error()
-}
-
-// lock locks fan-outs.
-func (s *Progress) lock(n int, id func(int) message.ID) heldLocks {
-	locks := s.locks.newSet()
-	for i := range n {
-		id := id(i)
-		s.locks.add(locks, xxhash.Sum64(id[:]))
-	}
-	return s.locks.lock(locks)
+	return f, planned, err
 }
 
 // Plan implements progress.Store.
 func (s *Progress) Plan(ctx context.Context, id message.ID, lane string, partitions []int, now time.Time) (_ progress.Fanout, err error) {
-	call, err := s.db.begin(ctx, "progress.plan")
+	c, err := beginChange(ctx, s.db, "progress.plan", s.locks, []message.ID{id}, idLock)
 	if err != nil {
 		return progress.Fanout{}, err
 	}
-	defer call.end(ctx, &err)
-	locks := s.lock(1, func(int) message.ID { return id })
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
+	defer c.end(ctx, &err)
 	f, planned, err := s.read(id)
 	if err == nil && !planned {
 		f.Lane, f.Moved = lane, now.UTC().Truncate(time.Millisecond)
-		err = batch.Set(idKey(spacePlans, id), encodePlan(lane, f.Moved), nil)
+		err = c.batch.Set(idKey(spacePlans, id), encodePlan(lane, f.Moved), nil)
 		for _, p := range partitions {
 			if err != nil {
 				break
 			}
 			f.Scans[p] = progress.Scan{}
-			err = batch.Set(scanKey(id, p), encodeScan(f.Scans[p]), nil)
+			err = c.batch.Set(scanKey(id, p), encodeScan(f.Scans[p]), nil)
 		}
 	}
 	if err != nil {
 		return progress.Fanout{}, fmt.Errorf("plan the fan-out of %s: %w", id, err)
 	}
-	return f, s.db.commit(batch, &locks)
+	return f, s.db.commit(c.batch, &c.locks)
 }
 
 // Get implements progress.Store.
@@ -214,22 +194,19 @@ func (s *Progress) Scans(ctx context.Context, partition int, ids []message.ID) (
 
 // Step implements progress.Store.
 func (s *Progress) Step(ctx context.Context, steps []progress.Move, now time.Time) (_ []progress.Moved, err error) {
-	call, err := s.db.begin(ctx, "progress.step")
+	c, err := beginChange(ctx, s.db, "progress.step", s.locks, steps, func(step progress.Move) uint64 { return idLock(step.ID) })
 	if err != nil {
 		return nil, err
 	}
-	defer call.end(ctx, &err)
-	locks := s.lock(len(steps), func(i int) message.ID { return steps[i].ID })
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
+	defer c.end(ctx, &err)
 	stepped := make([]progress.Moved, len(steps))
 	for i, step := range steps {
 		var err error
-		if stepped[i], err = s.step(batch, step, now); err != nil {
+		if stepped[i], err = s.step(c.batch, step, now); err != nil {
 			return nil, err
 		}
 	}
-	return stepped, s.db.commit(batch, &locks)
+	return stepped, s.db.commit(c.batch, &c.locks)
 }
 
 func (s *Progress) step(batch *pebble.Batch, step progress.Move, now time.Time) (progress.Moved, error) {

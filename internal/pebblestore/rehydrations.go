@@ -8,34 +8,30 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // Step implements userstate.Store. The state of a refused step also survives a crash, because the caller continues with it.
 func (s *Users) Step(ctx context.Context, steps []userstate.Step) (_ []userstate.Stepped, err error) {
-	call, err := s.db.begin(ctx, "users.step")
+	c, err := beginChange(ctx, s.db, "users.step", s.locks, steps, func(step userstate.Step) uint64 { return userLock(step.From.User) })
 	if err != nil {
 		return nil, err
 	}
-	defer call.end(ctx, &err)
-	locks := s.lock(len(steps), func(i int) message.UserID { return steps[i].From.User })
-	defer locks.unlock()
+	defer c.end(ctx, &err)
 	if err := ctx.Err(); err != nil { // the clock judges a step, so a delayed step would be wrong
 		return nil, err
 	}
-	batch := s.db.engine.NewBatch()
 	stepped := make([]userstate.Stepped, len(steps))
 	for i, step := range steps {
 		var err error
-		if stepped[i], err = s.step(batch, step); err != nil {
+		if stepped[i], err = s.step(c.batch, step); err != nil {
 			return nil, fmt.Errorf("step of %s: %w", step.From.User, err)
 		}
 	}
 	if !slices.ContainsFunc(steps, func(step userstate.Step) bool { return !step.Lazy }) {
-		return stepped, s.db.apply(batch) // later writes follow it in the log
+		return stepped, s.db.apply(c.batch) // later writes follow it in the log
 	}
-	return stepped, s.db.commit(batch, &locks)
+	return stepped, s.db.commit(c.batch, &c.locks)
 }
 
 func (s *Users) step(batch *pebble.Batch, step userstate.Step) (userstate.Stepped, error) {

@@ -3,6 +3,10 @@ package pebblestore
 import (
 	"math/bits"
 	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // stripes is a table of locks. Several owners, users or messages share a lock.
@@ -34,6 +38,19 @@ func (s stripes) lock(set stripeSet) heldLocks {
 	}
 	return heldLocks{stripes: s, set: set}
 }
+
+// lockAll takes the locks of all keys.
+func lockAll[K any](s stripes, keys []K, hash func(K) uint64) heldLocks {
+	set := s.newSet()
+	for _, key := range keys {
+		s.add(set, hash(key))
+	}
+	return s.lock(set)
+}
+
+func userLock(user message.UserID) uint64 { return xxhash.Sum64String(string(user)) }
+
+func idLock(id message.ID) uint64 { return xxhash.Sum64(id[:]) }
 
 // unlock releases the locks. Further calls do nothing.
 func (h *heldLocks) unlock() {

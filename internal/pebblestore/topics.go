@@ -55,36 +55,17 @@ func (s *Topics) read(t message.Topic) (topic.Record, error) {
 }
 
 // Get implements topic.Store.
-func (s *Topics) Get(ctx context.Context, topics []message.Topic) (_ []topic.Record, err error) {
-	call, err := s.db.begin(ctx, "topics.get")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	records := make([]topic.Record, len(topics))
-	for i, t := range topics {
-		var err error
-		if records[i], err = s.read(t); err != nil {
-			return nil, err
-		}
-	}
-	return records, nil
+func (s *Topics) Get(ctx context.Context, topics []message.Topic) ([]topic.Record, error) {
+	return each(ctx, s.db, "topics.get", topics, s.read)
 }
 
 // Step implements topic.Store.
 func (s *Topics) Step(ctx context.Context, steps []topic.Change) (_ []topic.Record, err error) {
-	call, err := s.db.begin(ctx, "topics.step")
+	c, err := beginChange(ctx, s.db, "topics.step", s.locks, steps, func(step topic.Change) uint64 { return xxhash.Sum64String(string(step.From.Topic)) })
 	if err != nil {
 		return nil, err
 	}
-	defer call.end(ctx, &err)
-	set := s.locks.newSet()
-	for _, step := range steps {
-		s.locks.add(set, xxhash.Sum64String(string(step.From.Topic)))
-	}
-	locks := s.locks.lock(set)
-	defer locks.unlock()
-	batch := s.db.engine.NewBatch()
+	defer c.end(ctx, &err)
 	records := make([]topic.Record, len(steps))
 	for i, step := range steps {
 		there, err := s.read(step.From.Topic)
@@ -95,16 +76,16 @@ func (s *Topics) Step(ctx context.Context, steps []topic.Change) (_ []topic.Reco
 			records[i] = there
 			continue
 		case step.To.Number == 0:
-			err = batch.Delete(topicKey(step.To.Topic), nil)
+			err = c.batch.Delete(topicKey(step.To.Topic), nil)
 		default:
-			err = batch.Set(topicKey(step.To.Topic), encodeTopic(step.To), nil)
+			err = c.batch.Set(topicKey(step.To.Topic), encodeTopic(step.To), nil)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("write to the store: %w", err)
 		}
 		records[i] = step.To
 	}
-	return records, s.db.commit(batch, &locks)
+	return records, s.db.commit(c.batch, &c.locks)
 }
 
 // List implements topic.Store. All topics below a topic are one range of keys; the topic itself is in front of it.
@@ -121,7 +102,7 @@ func (s *Topics) List(ctx context.Context, under, after message.Topic, limit int
 	defer closeIter(it, &err)
 	found := it.First()
 	if after >= under && after != "" {
-		found = seekAbove(it, topicKey(after), nil)
+		found = it.SeekGE(above(topicKey(after), nil))
 	}
 	for ; found && len(records) < limit; found = it.Next() {
 		t := message.Topic(bytes.Clone(it.Key()[1:]))

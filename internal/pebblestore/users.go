@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/fanmail/fanmail/internal/partition"
@@ -40,15 +39,6 @@ func (s *Users) read(user message.UserID) (userstate.State, error) {
 // write adds a state to a batch. The change must not affect the mark, the sweep or the lease.
 func (s *Users) write(batch *pebble.Batch, st userstate.State) error {
 	return batch.Set(s.key(st.User), encodeState(st), nil)
-}
-
-// lock locks users.
-func (s *Users) lock(n int, user func(int) message.UserID) heldLocks {
-	locks := s.locks.newSet()
-	for i := range n {
-		s.locks.add(locks, xxhash.Sum64String(string(user(i))))
-	}
-	return s.locks.lock(locks)
 }
 
 // Lookup implements userstate.Store. Most callers ask for users of one partition. Their keys are ascending then, and the
@@ -89,15 +79,15 @@ func seekState(it *pebble.Iterator, key []byte, user message.UserID) (userstate.
 	if !it.SeekGE(key) || string(it.Key()) != string(key) {
 		return userstate.State{User: user}, it.Error()
 	}
-	return stateAt(it, user)
-}
-
-// stateAt returns the user's state at an iterator's position.
-func stateAt(it *pebble.Iterator, user message.UserID) (userstate.State, error) {
 	value, err := it.ValueAndErr()
 	if err != nil {
 		return userstate.State{}, fmt.Errorf("read from the store: %w", err)
 	}
+	return stateIn(value, user)
+}
+
+// stateIn returns the user's state in a value.
+func stateIn(value []byte, user message.UserID) (userstate.State, error) {
 	st, err := parseState(user, value)
 	if err != nil {
 		return userstate.State{}, fmt.Errorf("state of %s: %w", user, err)
@@ -113,49 +103,41 @@ func (s *Users) List(ctx context.Context, partition int, after message.UserID, l
 	}
 	defer call.end(ctx, &err)
 	prefix := appendUser(nil, partition, "")
-	it, err := s.db.iterate(prefix)
-	if err != nil {
-		return nil, err
-	}
-	defer closeIter(it, &err)
-	for found := seekAbove(it, prefix, []byte(after)); found && len(users) < limit; found = it.Next() {
-		user := message.UserID(it.Key()[len(prefix):])
-		st, err := stateAt(it, user)
+	for key, value := range s.db.records(prefix, above(prefix, []byte(after)), limit, &err) {
+		user := message.UserID(key[len(prefix):])
+		st, err := stateIn(value, user)
 		l, err := looked(user, st, err)
 		if err != nil {
 			return nil, err
 		}
 		users = append(users, l)
 	}
-	return users, it.Error()
+	return users, err
 }
 
 // View implements userstate.Store.
 func (s *Users) View(ctx context.Context, views []userstate.View) (_ []userstate.Viewed, err error) {
-	call, err := s.db.begin(ctx, "users.view")
+	c, err := beginChange(ctx, s.db, "users.view", s.locks, views, func(v userstate.View) uint64 { return userLock(v.User) })
 	if err != nil {
 		return nil, err
 	}
-	defer call.end(ctx, &err)
-	locks := s.lock(len(views), func(i int) message.UserID { return views[i].User })
-	defer locks.unlock()
+	defer c.end(ctx, &err)
 	if err := ctx.Err(); err != nil { // the clock judges a view, so a delayed view would be wrong
 		return nil, err
 	}
-	batch := s.db.engine.NewBatch()
 	viewed := make([]userstate.Viewed, len(views))
 	for i, v := range views {
 		var err error
-		if viewed[i], err = s.view(batch, v); err != nil {
+		if viewed[i], err = s.view(c.batch, v); err != nil {
 			return nil, fmt.Errorf("view of %s: %w", v.User, err)
 		}
 	}
 	for i, v := range views {
 		if viewed[i].Applied && !v.Lazy {
-			return viewed, s.db.commit(batch, &locks)
+			return viewed, s.db.commit(c.batch, &c.locks)
 		}
 	}
-	return viewed, s.db.apply(batch)
+	return viewed, s.db.apply(c.batch)
 }
 
 func (s *Users) view(batch *pebble.Batch, v userstate.View) (userstate.Viewed, error) {
@@ -178,19 +160,16 @@ func (s *Users) view(batch *pebble.Batch, v userstate.View) (userstate.Viewed, e
 
 // RaiseHeads implements bucket.Hints.
 func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error) {
-	call, err := s.db.begin(ctx, "users.raise_heads")
+	c, err := beginChange(ctx, s.db, "users.raise_heads", s.locks, heads, func(h bucket.Head) uint64 { return userLock(h.Owner) })
 	if err != nil {
 		return err
 	}
-	defer call.end(ctx, &err)
-	locks := s.lock(len(heads), func(i int) message.UserID { return heads[i].Owner })
-	defer locks.unlock()
+	defer c.end(ctx, &err)
 	it, err := s.db.iterate([]byte{byte(spaceUsers)})
 	if err != nil {
 		return err
 	}
 	defer closeIter(it, &err)
-	batch := s.db.engine.NewBatch()
 	for _, h := range heads { // mostly of one partition and ascending, so the iterator finds the next key nearby
 		st, err := seekState(it, s.key(h.Owner), h.Owner)
 		if err != nil && !errors.Is(err, ErrCorrupt) {
@@ -200,9 +179,9 @@ func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error)
 			continue
 		}
 		st.Head = h.Hint
-		if err := s.write(batch, st); err != nil {
+		if err := s.write(c.batch, st); err != nil {
 			return err
 		}
 	}
-	return s.db.apply(batch)
+	return s.db.apply(c.batch)
 }
