@@ -36,80 +36,54 @@ type source struct {
 	consumer jetstream.ConsumerConfig
 }
 
-func (b *Bus) publishedSource() source {
-	return source{PublishedStream, jetstream.ConsumerConfig{
-		Durable:       routerConsumer,
-		Description:   "Routers: each published event goes to one of them.",
+// source returns a consumer whose holders together have at most pending messages that they have not acknowledged.
+func (b *Bus) source(stream, name, description string, pending int) source {
+	return source{stream, jetstream.ConsumerConfig{
+		Durable:       name,
+		Description:   description,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       b.opts.Lease,
 		MaxDeliver:    -1, // a work queue would keep a message above the limit permanently, and never hand it out
-		MaxAckPending: routerAckPending,
+		MaxAckPending: pending,
 	}}
+}
+
+func (b *Bus) publishedSource() source {
+	return b.source(PublishedStream, routerConsumer, "Routers: each published event goes to one of them.", routerAckPending)
 }
 
 func (b *Bus) loginSource() source {
-	return source{LoginStream, jetstream.ConsumerConfig{
-		Durable:       rehydratorConsumer,
-		Description:   "Rehydrators: each login goes to one of them.",
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       b.opts.Lease,
-		MaxDeliver:    -1, // see publishedSource
-		MaxAckPending: rehydratorAckPending,
-	}}
+	return b.source(LoginStream, rehydratorConsumer, "Rehydrators: each login goes to one of them.", rehydratorAckPending)
 }
 
 func (b *Bus) taskSource(lane event.Lane, partition int) source {
-	return source{FanoutStream, jetstream.ConsumerConfig{
-		Durable:       taskConsumer(lane, partition),
-		Description:   "Deliverers: who holds its task holds the partition in this lane.",
-		FilterSubject: taskSubject(lane, partition),
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       b.opts.Lease,
-		MaxDeliver:    -1, // see publishedSource
-		MaxAckPending: 1,  // one holder at a time; with more, the server would deal tasks to several workers
-	}}
+	const pending = 1 // one holder at a time; with more, the server would deal tasks to several workers
+	s := b.source(FanoutStream, taskConsumer(lane, partition), "Deliverers: who holds its task holds the partition in this lane.", pending)
+	s.consumer.FilterSubject = taskSubject(lane, partition)
+	return s
 }
 
 // streams returns the streams of Fanmail.
 func (b *Bus) streams() []jetstream.StreamConfig {
-	common := jetstream.StreamConfig{
-		Storage:    jetstream.FileStorage,
-		Discard:    jetstream.DiscardNew,
-		Replicas:   b.opts.Replicas,
-		Duplicates: duplicateWindow,
+	stream := func(name, description, subject string, bytes int64) jetstream.StreamConfig {
+		return jetstream.StreamConfig{
+			Name: name, Description: description, Subjects: []string{subject}, MaxBytes: bytes,
+			Retention:  jetstream.WorkQueuePolicy,
+			Storage:    jetstream.FileStorage,
+			Discard:    jetstream.DiscardNew,
+			Replicas:   b.opts.Replicas,
+			Duplicates: duplicateWindow,
+		}
 	}
-	published := common
-	published.Name = PublishedStream
-	published.Description = "Messages that are stored and not yet routed."
-	published.Subjects = []string{publishedSubject}
-	published.Retention = jetstream.WorkQueuePolicy
-	published.MaxBytes = b.opts.PublishedBytes
+	published := stream(PublishedStream, "Messages that are stored and not yet routed.", publishedSubject, b.opts.PublishedBytes)
 	published.AllowDirect = true // OldestPublished reads with a direct get
-
-	fanout := common
-	fanout.Name = FanoutStream
-	fanout.Description = "Fan-out tasks that are not done."
-	fanout.Subjects = []string{fanoutPrefix + "*.*"}
-	fanout.Retention = jetstream.WorkQueuePolicy
-	fanout.MaxBytes = b.opts.FanoutBytes
+	fanout := stream(FanoutStream, "Fan-out tasks that are not done.", fanoutPrefix+"*.*", b.opts.FanoutBytes)
 	fanout.AllowDirect = true // Held.Waiting reads with direct gets
-
-	login := common
-	login.Name = LoginStream
-	login.Description = "Users who have logged in, which is not noted yet."
-	login.Subjects = []string{loginSubject}
-	login.Retention = jetstream.WorkQueuePolicy
-	login.MaxBytes = b.opts.LoginBytes
+	login := stream(LoginStream, "Users who have logged in, which is not noted yet.", loginSubject, b.opts.LoginBytes)
 	login.MaxMsgSize = maxLoginBytes
-
-	dead := common
-	dead.Name = DeadLetterStream
-	dead.Description = "Work that cannot succeed."
-	dead.Subjects = []string{deadLetterPrefix + ">"}
+	dead := stream(DeadLetterStream, "Work that cannot succeed.", deadLetterPrefix+">", b.opts.DeadLetterBytes)
 	dead.Retention = jetstream.LimitsPolicy
-	dead.MaxBytes = b.opts.DeadLetterBytes
 	dead.AllowDirect = true
-
 	return []jetstream.StreamConfig{published, fanout, login, dead}
 }
 

@@ -45,7 +45,7 @@ type inbox struct {
 	drain time.Duration
 }
 
-// openInbox returns an inbox with room for the given number of events. The caller must close or abandon it.
+// openInbox returns an inbox with room for the given number of events. The caller must close it.
 func (b *Bus) openInbox(events int) (*inbox, error) {
 	msgs := make(chan *nats.Msg, events+statusRoom)
 	sub, err := b.nc.ChanSubscribe(b.nc.NewInbox(), msgs)
@@ -67,7 +67,7 @@ func (in *inbox) next(ctx context.Context, closed <-chan struct{}) (*nats.Msg, e
 	}
 }
 
-// close ends an inbox whose request is answered, or whose answers are not needed.
+// close ends an inbox. After abandon it does nothing.
 func (in *inbox) close() {
 	_ = in.sub.Unsubscribe() // fails only if the subscription has ended already
 }

@@ -83,9 +83,9 @@ func (b *Bus) pullOnce(ctx context.Context, src source, reconnected <-chan struc
 	if err != nil {
 		return nil, err
 	}
+	defer in.close()
 	request := pullRequest{Batch: 1, Expires: pullExpires, Heartbeat: pullHeartbeat}
 	if err := in.request(src, request); err != nil {
-		in.close()
 		return nil, err
 	}
 	silence := time.NewTimer(2 * pullHeartbeat)
@@ -95,15 +95,12 @@ func (b *Bus) pullOnce(ctx context.Context, src source, reconnected <-chan struc
 		case msg := <-in.msgs:
 			switch status(msg) {
 			case statusNone:
-				in.close()
 				return msg, nil
 			case statusHeartbeat:
 				silence.Reset(2 * pullHeartbeat)
 			case statusExpired:
-				in.close()
 				return nil, nil
 			default:
-				in.close()
 				return nil, newStatusError(msg)
 			}
 		case <-silence.C:
@@ -111,7 +108,6 @@ func (b *Bus) pullOnce(ctx context.Context, src source, reconnected <-chan struc
 		case <-reconnected: // the server may have forgotten the request
 			return first(in.abandon()), nil
 		case <-b.closed:
-			in.close()
 			return nil, nats.ErrConnectionClosed
 		case <-ctx.Done():
 			b.returnUnused(ctx, src, in.abandon())
@@ -141,15 +137,14 @@ func (b *Bus) poll(ctx context.Context, src source, wait time.Duration) *nats.Ms
 	if err != nil {
 		return nil
 	}
+	defer in.close()
 	if err := in.request(src, pullRequest{Batch: 1, NoWait: wait == 0, Expires: wait}); err != nil {
-		in.close()
 		return nil
 	}
 	timer := time.NewTimer(wait + pollWait)
 	defer timer.Stop()
 	select {
 	case msg := <-in.msgs:
-		in.close()
 		if status(msg) == statusNone {
 			return msg
 		}
@@ -157,7 +152,6 @@ func (b *Bus) poll(ctx context.Context, src source, wait time.Duration) *nats.Ms
 	case <-timer.C:
 		return first(in.abandon())
 	case <-b.closed:
-		in.close()
 		return nil
 	case <-ctx.Done():
 		b.returnUnused(ctx, src, in.abandon())
@@ -172,8 +166,8 @@ func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
 	if err != nil {
 		return nil
 	}
+	defer in.close()
 	if err := in.request(src, pullRequest{Batch: limit, NoWait: true}); err != nil {
-		in.close()
 		return nil
 	}
 	timer := time.NewTimer(moreWait)
@@ -183,7 +177,6 @@ func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
 		select {
 		case msg := <-in.msgs:
 			if status(msg) != statusNone {
-				in.close()
 				return got
 			}
 			got = append(got, msg)
@@ -193,7 +186,6 @@ func (b *Bus) pullMore(ctx context.Context, src source, limit int) []*nats.Msg {
 			return append(got, in.abandon()...)
 		}
 	}
-	in.close()
 	return got
 }
 

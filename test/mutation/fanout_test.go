@@ -84,7 +84,7 @@ func fanningOut() []mutation {
 		},
 		{
 			name: "as many unacknowledged tasks as a batch takes", trap: "a sliding window: the next task is handed out to somebody else",
-			edits: []edit{{declareGo, "MaxAckPending: 1,", "MaxAckPending: 8,"}},
+			edits: []edit{{declareGo, "const pending = 1 ", "const pending = 8 "}},
 			pkg:   fanout, run: "^TestOneBatchOfAPartitionAtATime$",
 		},
 		{
