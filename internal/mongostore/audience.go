@@ -58,26 +58,18 @@ func (s sourceRanges) parts() (parts []searchPart) {
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(s.authors)), authorsPerQuery) {
 		parts = append(parts, searchPart{
 			filter: bson.D{{Key: fieldFrom, Value: in(some)}, {Key: fieldAudience, Value: message.AudienceFollowers}}, index: byFrom.name(),
-			keep: func(id message.ID, r *refRecord) bool { return s.ofAuthor(r.From, id) },
+			keep: func(id message.ID, r *refRecord) bool { return anyHolds(s.authors[r.From], id) },
 		})
 	}
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(s.topics)), authorsPerQuery) {
 		parts = append(parts, searchPart{
 			filter: bson.D{{Key: fieldWithin, Value: in(some)}}, index: byTopic.name(), fields: []string{fieldWithin},
-			keep: func(id message.ID, r *refRecord) bool { return s.ofTopic(r.Within, id) },
+			keep: func(id message.ID, r *refRecord) bool {
+				return slices.ContainsFunc(r.Within, func(t message.Topic) bool { return anyHolds(s.topics[t], id) })
+			},
 		})
 	}
 	return parts
-}
-
-// ofAuthor reports whether a message of an author to followers is in one of the ranges.
-func (s sourceRanges) ofAuthor(author message.UserID, id message.ID) bool {
-	return anyHolds(s.authors[author], id)
-}
-
-// ofTopic reports whether a message of topics, given with their ancestors, is in one of the ranges.
-func (s sourceRanges) ofTopic(within []message.Topic, id message.ID) bool {
-	return slices.ContainsFunc(within, func(t message.Topic) bool { return anyHolds(s.topics[t], id) })
 }
 
 func anyHolds(ranges []message.Range, id message.ID) bool {

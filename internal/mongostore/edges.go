@@ -54,8 +54,7 @@ func recordsOfSpans(spans []follow.Span) []spanRecord {
 	for i, span := range spans {
 		records[i].Since = date(span.Since)
 		if !span.Open() {
-			until := date(span.Until)
-			records[i].Until = &until
+			records[i].Until = new(date(span.Until))
 		}
 	}
 	return records

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -56,12 +57,10 @@ func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.E
 	if err := s.byRef(authored, read); err != nil {
 		return nil, err
 	}
-	for len(anonymous) > 0 {
-		n := min(refsPerQuery, len(anonymous))
-		if err := read(bson.D{{Key: fieldID, Value: in(anonymous[:n])}}); err != nil {
+	for some := range slices.Chunk(anonymous, refsPerQuery) {
+		if err := read(bson.D{{Key: fieldID, Value: in(some)}}); err != nil {
 			return nil, err
 		}
-		anonymous = anonymous[n:]
 	}
 	return endings, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
+
+// idsPerQuery is how many documents one query names. Each id has less than 600 bytes, so a query stays far below 16 MiB.
+const idsPerQuery = 10_000
 
 // decode decodes a document. It refuses a document of another format version, so a projection must include the version.
 func decode(collection string, raw bson.Raw, into any) error {
@@ -28,26 +32,63 @@ func decode(collection string, raw bson.Raw, into any) error {
 }
 
 // all returns the documents that a query finds.
-func all[T any](ctx context.Context, c collection, doing string, filter bson.D, opts *options.FindOptionsBuilder) (found []T, err error) {
-	err = c.scan(ctx, doing, filter, opts, func() { found = nil }, func(raw bson.Raw) error {
-		found = append(found, *new(T))
-		return decode(c.Name(), raw, &found[len(found)-1])
-	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
+func all[T any](ctx context.Context, c collection, doing string, filter bson.D, opts *options.FindOptionsBuilder) ([]T, error) {
+	return gather(ctx, c, doing, filter, opts, func(raw bson.Raw, into *T) error { return decode(c.Name(), raw, into) })
 }
 
 // allOf returns the fields that an index holds of the documents that a query finds. An index holds no format version. A caller
 // that later reads the whole document checks it then.
-func allOf[T any](ctx context.Context, c collection, doing string, filter bson.D, opts *options.FindOptionsBuilder) (found []T, err error) {
-	err = c.scan(ctx, doing, filter, opts, func() { found = nil }, func(raw bson.Raw) error {
-		found = append(found, *new(T))
-		if err := bson.Unmarshal(raw, &found[len(found)-1]); err != nil {
+func allOf[T any](ctx context.Context, c collection, doing string, filter bson.D, opts *options.FindOptionsBuilder) ([]T, error) {
+	return gather(ctx, c, doing, filter, opts, func(raw bson.Raw, into *T) error {
+		if err := bson.Unmarshal(raw, into); err != nil {
 			return corrupt(c.Name(), err)
 		}
 		return nil
+	})
+}
+
+// readRecord is a document that was read, or the error that says how it is damaged. It has the id all the same.
+type readRecord[T any] struct {
+	id     string
+	record T
+	err    error
+}
+
+// readable returns the documents that a query finds. One that is damaged fails only itself, unless its id cannot be read. The error does not
+// name the id.
+func readable[T any](ctx context.Context, c collection, doing string, filter bson.D, opts *options.FindOptionsBuilder) ([]readRecord[T], error) {
+	return gather(ctx, c, doing, filter, opts, func(raw bson.Raw, r *readRecord[T]) error {
+		id, named := raw.Lookup(fieldID).StringValueOK()
+		r.id, r.err = id, decode(c.Name(), raw, &r.record)
+		if named && errors.Is(r.err, ErrCorrupt) {
+			return nil
+		}
+		return r.err
+	})
+}
+
+// byID returns the readable documents with some ids.
+func byID[T any, K ~string](ctx context.Context, c collection, doing string, ids []K) (map[K]readRecord[T], error) {
+	there := make(map[K]readRecord[T], len(ids))
+	for some := range slices.Chunk(ids, idsPerQuery) {
+		records, err := readable[T](ctx, c, doing, bson.D{{Key: fieldID, Value: in(some)}}, options.Find().SetBatchSize(idsPerQuery))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			there[K(r.id)] = r
+		}
+	}
+	return there, nil
+}
+
+// gather returns what read makes of each document that a query finds.
+func gather[T any](
+	ctx context.Context, c collection, doing string, filter bson.D, opts *options.FindOptionsBuilder, read func(bson.Raw, *T) error,
+) (found []T, err error) {
+	err = c.scan(ctx, doing, filter, opts, func() { found = nil }, func(raw bson.Raw) error {
+		found = append(found, *new(T))
+		return read(raw, &found[len(found)-1])
 	})
 	if err != nil {
 		return nil, err

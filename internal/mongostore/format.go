@@ -48,8 +48,6 @@ func (db *DB) Check(ctx context.Context) error {
 	return db.each(ctx, len(all), func(ctx context.Context, i int) error { return db.checkIndexes(ctx, all[i]) })
 }
 
-func isNotInitialized(err error) bool { return errors.Is(err, ErrNotInitialized) }
-
 // checkFormat compares the recorded settings with the configured ones.
 func (db *DB) checkFormat(ctx context.Context) error {
 	var found formatRecord

@@ -203,29 +203,6 @@ func (s *Identities) Remove(ctx context.Context, r identity.Record) error {
 	})
 }
 
-// readByID is a document that was read, or the error that says how it is damaged.
-type readByID[T any] struct {
-	record T
-	err    error
-}
-
-// byID returns the documents with some ids. One that is damaged fails only itself, unless its id cannot be read. The error does not name
-// the id.
-func byID[T any](ctx context.Context, c collection, doing string, ids []string) (map[string]readByID[T], error) {
-	found := make(map[string]readByID[T], len(ids))
-	filter := bson.D{{Key: fieldID, Value: in(ids)}}
-	err := c.scan(ctx, doing, filter, options.Find(), func() { clear(found) }, func(raw bson.Raw) error {
-		id, readable := raw.Lookup(fieldID).StringValueOK()
-		var r readByID[T]
-		if r.err = decode(c.Name(), raw, &r.record); r.err != nil && (!readable || !errors.Is(r.err, ErrCorrupt)) {
-			return r.err
-		}
-		found[id] = r
-		return nil
-	})
-	return found, err
-}
-
 // insertMissing inserts the documents of whose ids there is none, and reports which it inserted. It makes a new document for each attempt.
 // If a reply was lost, the document of an earlier attempt may be there, and is reported as not inserted.
 func (c collection) insertMissing(ctx context.Context, doing string, n int, document func(i int) any) ([]bool, error) {

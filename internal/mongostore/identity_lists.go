@@ -41,18 +41,14 @@ func (l identityList) list() (identity.List, error) {
 
 // Lists implements identity.Store.
 func (s *Identities) Lists(ctx context.Context, users []message.UserID) ([]identity.LookedList, error) {
-	ids := make([]string, len(users))
-	for i, user := range users {
-		ids[i] = string(user)
-	}
-	there, err := byID[identityList](ctx, s.lists, "look up lists of identities", ids)
+	there, err := byID[identityList](ctx, s.lists, "look up lists of identities", users)
 	if err != nil {
 		return nil, err
 	}
 	looked := make([]identity.LookedList, len(users))
 	for i, user := range users {
 		looked[i].List.User = user
-		found, ok := there[ids[i]]
+		found, ok := there[user]
 		if !ok {
 			continue
 		}

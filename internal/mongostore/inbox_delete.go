@@ -18,9 +18,8 @@ import (
 func (s *Inbox) Delete(ctx context.Context, owner message.UserID, sequence uint32, id message.ID) error {
 	slot, err := s.slotOf(ctx, owner, sequence, id)
 	if err == nil {
-		kept := uuid(id)
 		at := bucket.Tombstone{Sequence: sequence, Slot: slot, ID: id}
-		_, err = s.putTombstone(ctx, owner, at, entryRecord{ID: &kept, Deleted: true}) // a slot that is a tombstone already stays one
+		_, err = s.putTombstone(ctx, owner, at, entryRecord{ID: new(uuid(id)), Deleted: true}) // a slot that is a tombstone already stays one
 	}
 	if err != nil {
 		return fmt.Errorf("delete %s from bucket %d of %s: %w", id, sequence, owner, err)

@@ -208,8 +208,7 @@ func (p encoded) model(size bucket.Size) *mongo.UpdateOneModel {
 	}
 	pushed, counted := operator(fieldEntries, operator("$each", p.entries)), operator(fieldSlots, k)
 	if p.tombstone() {
-		id := uuid(least)
-		pushed = append(pushed, bson.E{Key: fieldTombstones, Value: tombstoneRecord{Slot: int32(p.slot), ID: &id}}) //nolint:gosec // a slot is below the size
+		pushed = append(pushed, bson.E{Key: fieldTombstones, Value: tombstoneRecord{Slot: int32(p.slot), ID: new(uuid(least))}}) //nolint:gosec // a slot is below the size
 		counted = append(counted, bson.E{Key: fieldDeleted, Value: 1})
 	}
 	update := bson.D{

@@ -2,6 +2,7 @@ package mongostore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -25,7 +26,7 @@ func (db *DB) init(ctx context.Context, shard bool) error {
 	if shard && !db.server.sharded() {
 		return fmt.Errorf("the server %w", ErrNotSharded)
 	}
-	if err := db.checkFormat(ctx); err != nil && !isNotInitialized(err) {
+	if err := db.checkFormat(ctx); err != nil && !errors.Is(err, ErrNotInitialized) {
 		return err
 	}
 	all := schemas()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -201,22 +202,15 @@ const refsPerQuery = 1000
 
 // byRef calls find with filters that find messages by their shard key: the author, which selects the shard, and the id.
 func (s *Messages) byRef(refs []message.Ref, find func(filter bson.D) error) error {
-	for len(refs) > 0 {
-		n := min(refsPerQuery, len(refs))
-		ids := make([]bson.Binary, n)
-		var authors []message.UserID
-		seen := make(map[message.UserID]bool)
-		for i, ref := range refs[:n] {
-			ids[i] = uuid(ref.ID)
-			if !seen[ref.From] {
-				seen[ref.From] = true
-				authors = append(authors, ref.From)
-			}
+	for some := range slices.Chunk(refs, refsPerQuery) {
+		ids, authors := make([]bson.Binary, len(some)), make([]message.UserID, len(some))
+		for i, ref := range some {
+			ids[i], authors[i] = uuid(ref.ID), ref.From
 		}
-		if err := find(bson.D{{Key: fieldFrom, Value: in(authors)}, {Key: fieldID, Value: in(ids)}}); err != nil {
+		slices.Sort(authors)
+		if err := find(bson.D{{Key: fieldFrom, Value: in(slices.Compact(authors))}, {Key: fieldID, Value: in(ids)}}); err != nil {
 			return err
 		}
-		refs = refs[n:]
 	}
 	return nil
 }

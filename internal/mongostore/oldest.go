@@ -14,16 +14,12 @@ import (
 
 // oldRecord is the part of a message that decides whether it may be removed.
 type oldRecord struct {
-	Version    int32          `bson:"v"`
-	ID         bson.Binary    `bson:"_id"`
-	From       message.UserID `bson:"from"`
-	Lag        *int64         `bson:"lag"`
-	StoredAt   *bson.DateTime `bson:"stored_at"`
-	Unfinished bool           `bson:"unfinished"`
+	Message    messageRecord `bson:",inline"`
+	Unfinished bool          `bson:"unfinished"`
 }
 
 func (r oldRecord) old() (message.Old, error) {
-	m, err := messageRecord{ID: r.ID, From: r.From, Lag: r.Lag, StoredAt: r.StoredAt}.stored()
+	m, err := r.Message.stored()
 	return message.Old{Ref: m.Ref(), Stamp: m.Stamp, Unfinished: r.Unfinished}, err
 }
 

@@ -233,9 +233,8 @@ func (db *DB) Apart() (*DB, error) {
 }
 
 func clientOptions(opts Options) *options.ClientOptions {
-	journaled := true
 	majority := writeconcern.Majority()
-	majority.Journal = &journaled
+	majority.Journal = new(true)
 	o := options.Client().ApplyURI(opts.URI).
 		SetWriteConcern(majority).
 		SetReadPreference(readpref.Primary()).

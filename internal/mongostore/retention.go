@@ -89,7 +89,7 @@ func (s *Retention) Load(ctx context.Context) (retention.Round, error) {
 	return round, nil
 }
 
-// Replace implements retention.Store.
+// Replace implements retention.Store. At revision 0 there is no document, and it inserts one.
 func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error {
 	document := roundRecord{
 		ID: s.id, Version: version, Revision: from.Revision + 1, Began: date(to.Began), Ended: to.Ended,
@@ -98,8 +98,7 @@ func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error
 	}
 	for stored, id := range document.marks(&to) {
 		if !id.IsZero() {
-			b := uuid(*id)
-			*stored = &b
+			*stored = new(uuid(*id))
 		}
 	}
 	for stored, at := range document.times(&to) {
@@ -107,5 +106,18 @@ func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error
 			*stored = date(*at)
 		}
 	}
-	return s.c.replaceRevised(ctx, "record who walks or resumes", s.id, from.Revision, document, retention.ErrChanged)
+	return s.c.call(ctx, "record who walks or resumes", func(ctx context.Context) error {
+		if from.Revision == 0 {
+			_, err := s.c.InsertOne(ctx, document)
+			if duplicate(err) {
+				return retention.ErrChanged
+			}
+			return err
+		}
+		result, err := s.c.ReplaceOne(ctx, bson.D{{Key: fieldID, Value: s.id}, {Key: fieldRevision, Value: from.Revision}}, document)
+		if err == nil && result.MatchedCount == 0 {
+			return retention.ErrChanged
+		}
+		return err
+	})
 }

@@ -40,8 +40,7 @@ func settingRecords(r settings.Record) []settingRecord {
 		s := r.Settings[key]
 		r := settingRecord{Key: key, Value: s.Value, Since: date(s.Since)}
 		if !s.Until.IsZero() {
-			until := date(s.Until)
-			r.Until = &until
+			r.Until = new(date(s.Until))
 		}
 		records = append(records, r)
 	}
@@ -153,15 +152,7 @@ func processes() bson.D {
 
 // Processes implements settings.Store.
 func (s *Settings) Processes(ctx context.Context) ([]settings.Process, error) {
-	var found []processRecord
-	err := s.c.call(ctx, "read the processes", func(ctx context.Context) error {
-		found = nil
-		cursor, err := s.c.Find(ctx, processes(), options.Find().SetSort(ascending(fieldID)))
-		if err != nil {
-			return err
-		}
-		return cursor.All(ctx, &found)
-	})
+	found, err := allOf[processRecord](ctx, s.c, "read the processes", processes(), options.Find().SetSort(ascending(fieldID)))
 	if err != nil {
 		return nil, err
 	}

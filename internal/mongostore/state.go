@@ -84,14 +84,6 @@ type keepRecord struct {
 	Newest int64 `bson:"newest,omitempty"`
 }
 
-func recordOfHead(h bucket.Hint) *headRecord {
-	return &headRecord{Sequence: int64(h.Sequence), Floor: uuid(h.Floor), Decl: int32(h.Decl)} //nolint:gosec // it counts declarations
-}
-
-func recordOfReadMark(m bucket.ReadMark) *readMarkRecord {
-	return &readMarkRecord{UpTo: uuid(m.UpTo), Sequence: int64(m.Sequence), Slots: m.Slots, Gaps: int64(m.Gaps), Read: m.Read, InGap: m.InGap}
-}
-
 // recordOfState returns a record with the fields that Step compares and replaces.
 func recordOfState(st userstate.State, partitions int) userRecord {
 	r := userRecord{
@@ -99,15 +91,13 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 		Recovered: st.Recovered,
 	}
 	if st.Known() {
-		viewed := date(st.LastViewed)
-		r.LastViewed = &viewed
+		r.LastViewed = new(date(st.LastViewed))
 	}
 	if !st.Horizon.IsZero() {
-		horizon := date(st.Horizon)
-		r.Horizon = &horizon
+		r.Horizon = new(date(st.Horizon))
 	}
-	if st.ReadMark != (bucket.ReadMark{}) {
-		r.ReadMark = recordOfReadMark(st.ReadMark)
+	if m := st.ReadMark; m != (bucket.ReadMark{}) {
+		r.ReadMark = &readMarkRecord{UpTo: uuid(m.UpTo), Sequence: int64(m.Sequence), Slots: m.Slots, Gaps: int64(m.Gaps), Read: m.Read, InGap: m.InGap}
 	}
 	if !st.Purged.IsZero() {
 		r.Purged = &purgedRecord{UpTo: uuid(st.Purged), Oldest: int64(st.Oldest)}
@@ -125,8 +115,7 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 		r.Lease = &leaseRecord{Token: st.Lease.Token, Until: date(st.Lease.Until), Since: date(st.Lease.Since)}
 	}
 	if st.Mark != nil || st.Sweep != nil {
-		due := date(st.Lease.Until)
-		r.Due = &due
+		r.Due = new(date(st.Lease.Until))
 	}
 	for _, g := range st.Gaps {
 		r.Gaps = append(r.Gaps, gapRecord{After: date(g.After), Before: date(g.Before), Messages: g.Messages})

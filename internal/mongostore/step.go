@@ -165,7 +165,7 @@ func (s *Users) create(ctx context.Context, steps []userstate.Step, stepped []us
 		}
 		stepped[i].Applied = true
 	}
-	there, err := s.lookup(ctx, refused)
+	there, err := byID[userRecord](ctx, s.c, "look up users", refused)
 	if err != nil {
 		return err
 	}
@@ -175,11 +175,11 @@ func (s *Users) create(ctx context.Context, steps []userstate.Step, stepped []us
 			if !ok {
 				return fmt.Errorf("mongostore: state of %s was found, and is not there: %w", user, ErrCorrupt)
 			}
-			found := r.looked()
+			found := lookedAt(r)
 			if found.Err != nil {
 				return found.Err
 			}
-			stepped[i] = userstate.Stepped{State: found.State, Applied: r.Step == token}
+			stepped[i] = userstate.Stepped{State: found.State, Applied: r.record.Step == token}
 		}
 	}
 	return nil

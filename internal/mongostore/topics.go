@@ -3,6 +3,7 @@ package mongostore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -67,14 +68,12 @@ func (s *Topics) stored(ctx context.Context, topics []message.Topic) (map[messag
 	if len(topics) == 0 {
 		return stored, nil
 	}
-	var roots []string
-	seen := make(map[string]bool)
-	for _, t := range topics {
-		if r := root(t); !seen[r] {
-			seen[r], roots = true, append(roots, r)
-		}
+	roots := make([]string, len(topics))
+	for i, t := range topics {
+		roots[i] = root(t)
 	}
-	found, err := s.find(ctx, bson.D{{Key: fieldRoot, Value: in(roots)}, {Key: fieldID, Value: in(topics)}}, options.Find())
+	slices.Sort(roots)
+	found, err := s.find(ctx, bson.D{{Key: fieldRoot, Value: in(slices.Compact(roots))}, {Key: fieldID, Value: in(topics)}}, options.Find())
 	for _, r := range found {
 		stored[r.ID] = r
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -22,9 +21,6 @@ type Users struct{ c collection }
 
 var _ userstate.Store = (*Users)(nil)
 
-// usersPerQuery is how many users one query names. Each id has at most 128 bytes, so a query stays far below 16 MiB.
-const usersPerQuery = 10_000
-
 // seen is a condition that only users who were seen fulfil.
 var seen = bson.E{Key: fieldLastViewed, Value: operator("$exists", true)}
 
@@ -32,14 +28,14 @@ func userFilter(user message.UserID) bson.D { return bson.D{{Key: fieldID, Value
 
 // Lookup implements userstate.Store.
 func (s *Users) Lookup(ctx context.Context, users []message.UserID) ([]userstate.Looked, error) {
-	there, err := s.lookup(ctx, users)
+	there, err := byID[userRecord](ctx, s.c, "look up users", users)
 	if err != nil {
 		return nil, err
 	}
 	looked := make([]userstate.Looked, len(users))
 	for i, user := range users {
 		if r, ok := there[user]; ok {
-			looked[i] = r.looked()
+			looked[i] = lookedAt(r)
 		} else {
 			looked[i].State.User = user
 		}
@@ -47,54 +43,13 @@ func (s *Users) Lookup(ctx context.Context, users []message.UserID) ([]userstate
 	return looked, nil
 }
 
-// readRecord is a record that was read, or the error that says how it is damaged. The record then has only the id.
-type readRecord struct {
-	userRecord
-	err error
-}
-
-// looked returns the state, or how the record is damaged.
-func (r *readRecord) looked() userstate.Looked {
-	st, err := r.state()
+// lookedAt returns the state in a record, or how the record is damaged.
+func lookedAt(r readRecord[userRecord]) userstate.Looked {
+	st, err := r.record.state()
 	if err = cmp.Or(r.err, err); err != nil {
-		return userstate.Looked{State: userstate.State{User: r.ID}, Err: fmt.Errorf("mongostore: state of %s: %w", r.ID, err)}
+		return userstate.Looked{State: userstate.State{User: message.UserID(r.id)}, Err: fmt.Errorf("mongostore: state of %s: %w", r.id, err)}
 	}
 	return userstate.Looked{State: st}
-}
-
-// records returns the records that a query finds. One that is damaged fails only itself, unless its id cannot be read.
-func (s *Users) records(ctx context.Context, doing string, filter bson.D, opts *options.FindOptionsBuilder) (found []readRecord, err error) {
-	err = s.c.scan(ctx, doing, filter, opts, func() { found = nil }, func(raw bson.Raw) error {
-		var r readRecord
-		if err := decode(s.c.Name(), raw, &r.userRecord); err != nil {
-			id, readable := raw.Lookup(fieldID).StringValueOK()
-			if !readable || !errors.Is(err, ErrCorrupt) {
-				return err
-			}
-			r = readRecord{userRecord: userRecord{ID: message.UserID(id)}, err: err}
-		}
-		found = append(found, r)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
-}
-
-// lookup returns the existing records of users.
-func (s *Users) lookup(ctx context.Context, users []message.UserID) (map[message.UserID]*readRecord, error) {
-	there := make(map[message.UserID]*readRecord, len(users))
-	for some := range slices.Chunk(users, usersPerQuery) {
-		records, err := s.records(ctx, "look up users", bson.D{{Key: fieldID, Value: in(some)}}, options.Find().SetBatchSize(usersPerQuery))
-		if err != nil {
-			return nil, err
-		}
-		for i := range records {
-			there[records[i].ID] = &records[i]
-		}
-	}
-	return there, nil
 }
 
 // read returns the record of a user within an operation, or nil if there is none.
@@ -178,13 +133,13 @@ func (s *Users) List(ctx context.Context, partition int, after message.UserID, l
 }
 
 func (s *Users) find(ctx context.Context, doing string, filter, order bson.D, limit int) ([]userstate.Looked, error) {
-	records, err := s.records(ctx, doing, filter, options.Find().SetSort(order).SetLimit(int64(limit)))
+	records, err := readable[userRecord](ctx, s.c, doing, filter, options.Find().SetSort(order).SetLimit(int64(limit)))
 	if err != nil {
 		return nil, err
 	}
 	looked := make([]userstate.Looked, len(records))
-	for i := range records {
-		looked[i] = records[i].looked()
+	for i, r := range records {
+		looked[i] = lookedAt(r)
 	}
 	return looked, nil
 }
@@ -203,7 +158,9 @@ func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) error {
 		ahead := bson.E{Key: path(fieldHead, fieldSequence), Value: operator("$not", operator(behind, int64(h.Hint.Sequence)))}
 		writes = append(writes, write{
 			key: string(h.Owner), filter: append(userFilter(h.Owner), seen, ahead),
-			update: operator("$set", bson.D{{Key: fieldHead, Value: recordOfHead(h.Hint)}}),
+			update: operator("$set", bson.D{{Key: fieldHead, Value: headRecord{
+				Sequence: int64(h.Hint.Sequence), Floor: uuid(h.Hint.Floor), Decl: int32(h.Hint.Decl), //nolint:gosec // it counts declarations
+			}}}),
 		})
 	}
 	_, err := s.c.bulk(ctx, "raise heads", writes)

@@ -49,9 +49,8 @@ func Upserts(ctx context.Context, opts Options, owners []message.UserID, pushes 
 
 // Connect connects with the write concern of the store. The monitor may be nil.
 func Connect(uri string, monitor *event.CommandMonitor) (*mongo.Client, error) {
-	journaled := true
 	majority := writeconcern.Majority()
-	majority.Journal = &journaled
+	majority.Journal = new(true)
 	return mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(majority).SetMonitor(monitor))
 }
 
