@@ -31,31 +31,25 @@ func parseJudgedTime(value []byte) (time.Time, error) {
 
 // ToFollowers implements message.Store. It costs one seek for each range that can still add a result, and one read for each
 // returned message.
-func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) (_ []message.Stored, err error) {
-	call, err := s.db.begin(ctx, "messages.to_followers")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	found, err := s.search(spaceAuthors, "", ranges, order, limit)
-	if err != nil {
-		return nil, fmt.Errorf("messages of %d authors and topics: %w", len(ranges), err)
-	}
-	return found, nil
+func (s *Messages) ToFollowers(ctx context.Context, ranges []message.Range, order message.Order, limit int) ([]message.Stored, error) {
+	return calling(ctx, s.db, "messages.to_followers", func() ([]message.Stored, error) {
+		found, err := s.search(spaceAuthors, "", ranges, order, limit)
+		if err != nil {
+			return nil, fmt.Errorf("messages of %d authors and topics: %w", len(ranges), err)
+		}
+		return found, nil
+	})
 }
 
 // Naming implements message.Store.
-func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) (_ []message.Stored, err error) {
-	call, err := s.db.begin(ctx, "messages.naming")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	found, err := s.search(spaceNaming, user, []message.Range{{From: user.Source(), After: after, Before: before}}, order, limit)
-	if err != nil {
-		return nil, fmt.Errorf("messages that name %s: %w", user, err)
-	}
-	return found, nil
+func (s *Messages) Naming(ctx context.Context, user message.UserID, after, before message.ID, order message.Order, limit int) ([]message.Stored, error) {
+	return calling(ctx, s.db, "messages.naming", func() ([]message.Stored, error) {
+		found, err := s.search(spaceNaming, user, []message.Range{{From: user.Source(), After: after, Before: before}}, order, limit)
+		if err != nil {
+			return nil, fmt.Errorf("messages that name %s: %w", user, err)
+		}
+		return found, nil
+	})
 }
 
 // search returns the messages that an index names in the ranges, short for a user. One batch removes a message and its places in the indexes, so a message that

@@ -38,20 +38,27 @@ func (c *call) end(ctx context.Context, err *error) {
 	c.db.metrics.Done(ctx, c.op, c.began, *err)
 }
 
-// each returns what look returns for each of some keys, as one call of the store. The first error ends the call.
-func each[K, V any](ctx context.Context, db *DB, op string, keys []K, look func(K) (V, error)) (_ []V, err error) {
+// calling returns what do returns, as one call of the store.
+func calling[T any](ctx context.Context, db *DB, op string, do func() (T, error)) (result T, err error) {
 	call, err := db.begin(ctx, op)
 	if err != nil {
-		return nil, err
+		return result, err
 	}
 	defer call.end(ctx, &err)
-	found := make([]V, len(keys))
-	for i, key := range keys {
-		if found[i], err = look(key); err != nil {
-			return nil, err
+	return do()
+}
+
+// each returns what look returns for each of some keys, as one call of the store. The first error ends the call.
+func each[K, V any](ctx context.Context, db *DB, op string, keys []K, look func(K) (V, error)) ([]V, error) {
+	return calling(ctx, db, op, func() (_ []V, err error) {
+		found := make([]V, len(keys))
+		for i, key := range keys {
+			if found[i], err = look(key); err != nil {
+				return nil, err
+			}
 		}
-	}
-	return found, nil
+		return found, nil
+	})
 }
 
 // change is a call of the store that puts its writes into a batch under locks.

@@ -145,45 +145,35 @@ func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, er
 }
 
 // Followers implements follow.Store.
-func (s *Edges) Followers(ctx context.Context, followee message.Source, partition int, after message.UserID, limit int) (edges []follow.Edge, err error) {
-	call, err := s.db.begin(ctx, "edges.followers")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	prefix := followersPrefix(followee, partition)
-	return s.scan(nil, spaceFollowers, prefix, string(after), limit, func(follower string) follow.Edge {
-		return follow.Edge{Follower: message.UserID(follower), Followee: followee}
+func (s *Edges) Followers(ctx context.Context, followee message.Source, partition int, after message.UserID, limit int) ([]follow.Edge, error) {
+	return calling(ctx, s.db, "edges.followers", func() ([]follow.Edge, error) {
+		return s.scan(nil, spaceFollowers, followersPrefix(followee, partition), string(after), limit, func(follower string) follow.Edge {
+			return follow.Edge{Follower: message.UserID(follower), Followee: followee}
+		})
 	})
 }
 
 // Audience implements follow.Store.
-func (s *Edges) Audience(ctx context.Context, followees []message.Source, limit int) (edges []follow.Edge, err error) {
-	call, err := s.db.begin(ctx, "edges.audience")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	for _, followee := range followees {
-		edges, err = s.scan(edges, spaceFollowers, audiencePrefix(followee), "", limit, func(rest string) follow.Edge {
-			return follow.Edge{Follower: message.UserID(rest[partitionLen:]), Followee: followee}
-		})
-		if err != nil || len(edges) >= limit {
-			break
+func (s *Edges) Audience(ctx context.Context, followees []message.Source, limit int) ([]follow.Edge, error) {
+	return calling(ctx, s.db, "edges.audience", func() (edges []follow.Edge, err error) {
+		for _, followee := range followees {
+			edges, err = s.scan(edges, spaceFollowers, audiencePrefix(followee), "", limit, func(rest string) follow.Edge {
+				return follow.Edge{Follower: message.UserID(rest[partitionLen:]), Followee: followee}
+			})
+			if err != nil || len(edges) >= limit {
+				break
+			}
 		}
-	}
-	return edges, err
+		return edges, err
+	})
 }
 
 // Following implements follow.Store.
-func (s *Edges) Following(ctx context.Context, follower message.UserID, after message.Source, limit int) (edges []follow.Edge, err error) {
-	call, err := s.db.begin(ctx, "edges.following")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	return s.scan(nil, spaceFollowing, followingPrefix(follower), string(after), limit, func(followee string) follow.Edge {
-		return follow.Edge{Follower: follower, Followee: message.Source(followee)}
+func (s *Edges) Following(ctx context.Context, follower message.UserID, after message.Source, limit int) ([]follow.Edge, error) {
+	return calling(ctx, s.db, "edges.following", func() ([]follow.Edge, error) {
+		return s.scan(nil, spaceFollowing, followingPrefix(follower), string(after), limit, func(followee string) follow.Edge {
+			return follow.Edge{Follower: follower, Followee: message.Source(followee)}
+		})
 	})
 }
 

@@ -44,7 +44,7 @@ func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.E
 func (s *Messages) ending(ref message.Ref) (ending message.Ending, err error) {
 	var author authorRecord
 	found, err := s.db.get(idKey(spaceMessages, ref.ID), func(value []byte) error {
-		b, err := messagePayload(value)
+		b, err := payload(spaceMessages, value, storedAtLen)
 		if err != nil {
 			return err
 		}

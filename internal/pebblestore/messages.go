@@ -67,13 +67,8 @@ func judgedTime(id message.ID, stamp message.Stamp) time.Time {
 	return id.Time()
 }
 
-// messagePayload returns the bytes after the version of a message: the judged time, and the CBOR.
-func messagePayload(value []byte) ([]byte, error) {
-	return payload(spaceMessages, value, storedAtLen)
-}
-
 func parseMessage(id message.ID, value []byte) (message.Stored, error) {
-	b, err := messagePayload(value)
+	b, err := payload(spaceMessages, value, storedAtLen)
 	if err != nil {
 		return message.Stored{}, err
 	}
@@ -201,13 +196,8 @@ func setAll(batch *pebble.Batch, pairs ...pair) error {
 }
 
 // Get implements message.Store.
-func (s *Messages) Get(ctx context.Context, ref message.Ref) (_ message.Stored, err error) {
-	call, err := s.db.begin(ctx, "messages.get")
-	if err != nil {
-		return message.Stored{}, err
-	}
-	defer call.end(ctx, &err)
-	return s.getRef(ref)
+func (s *Messages) Get(ctx context.Context, ref message.Ref) (message.Stored, error) {
+	return calling(ctx, s.db, "messages.get", func() (message.Stored, error) { return s.getRef(ref) })
 }
 
 // GetMany implements message.Store.

@@ -79,15 +79,6 @@ func parsePlan(value []byte) (lane string, moved time.Time, err error) {
 	return r.Lane, time.UnixMilli(r.Moved).UTC(), err
 }
 
-// plan returns what a plan is beside its scans, and whether there is one.
-func (s *Progress) plan(id message.ID) (lane string, moved time.Time, planned bool, err error) {
-	planned, err = s.db.get(idKey(spacePlans, id), func(value []byte) (err error) {
-		lane, moved, err = parsePlan(value)
-		return err
-	})
-	return lane, moved, planned, err
-}
-
 // read returns a fan-out, and whether it is planned.
 func (s *Progress) read(id message.ID) (f progress.Fanout, planned bool, err error) {
 	plan := idKey(spacePlans, id)
@@ -133,20 +124,17 @@ func (s *Progress) Plan(ctx context.Context, id message.ID, lane string, partiti
 }
 
 // Get implements progress.Store.
-func (s *Progress) Get(ctx context.Context, id message.ID) (_ progress.Fanout, err error) {
-	call, err := s.db.begin(ctx, "progress.get")
-	if err != nil {
-		return progress.Fanout{}, err
-	}
-	defer call.end(ctx, &err)
-	f, planned, err := s.read(id)
-	if err == nil && !planned {
-		err = progress.ErrNotFound
-	}
-	if err != nil {
-		return progress.Fanout{}, fmt.Errorf("fan-out of %s: %w", id, err)
-	}
-	return f, nil
+func (s *Progress) Get(ctx context.Context, id message.ID) (progress.Fanout, error) {
+	return calling(ctx, s.db, "progress.get", func() (progress.Fanout, error) {
+		f, planned, err := s.read(id)
+		if err == nil && !planned {
+			err = progress.ErrNotFound
+		}
+		if err != nil {
+			return progress.Fanout{}, fmt.Errorf("fan-out of %s: %w", id, err)
+		}
+		return f, nil
+	})
 }
 
 // GetMany implements progress.Store.
@@ -214,7 +202,11 @@ func (s *Progress) step(batch *pebble.Batch, step progress.Move, now time.Time) 
 	if err != nil || !planned || !stored.Same(step.From) {
 		return progress.Moved{Scan: stored}, err
 	}
-	lane, _, _, err := s.plan(step.ID)
+	var lane string
+	_, err = s.db.get(idKey(spacePlans, step.ID), func(value []byte) (err error) {
+		lane, _, err = parsePlan(value)
+		return err
+	})
 	if err != nil {
 		return progress.Moved{}, err
 	}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -71,13 +73,8 @@ func (r roundRecord) round() retention.Round {
 }
 
 // Load implements retention.Store.
-func (s *Retention) Load(ctx context.Context) (_ retention.Round, err error) {
-	call, err := s.db.begin(ctx, "retention.load")
-	if err != nil {
-		return retention.Round{}, err
-	}
-	defer call.end(ctx, &err)
-	return s.read()
+func (s *Retention) Load(ctx context.Context) (retention.Round, error) {
+	return calling(ctx, s.db, "retention.load", s.read)
 }
 
 func (s *Retention) read() (r retention.Round, err error) {
@@ -96,13 +93,21 @@ func (s *Retention) read() (r retention.Round, err error) {
 }
 
 // Replace implements retention.Store. It does not wait for a sync.
-func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error {
-	stored := func() (int64, error) {
-		found, err := s.read()
-		return found.Revision, err
+func (s *Retention) Replace(ctx context.Context, from, to retention.Round) (err error) {
+	call, err := s.db.begin(ctx, "retention.replace")
+	if err != nil {
+		return err
 	}
-	if err := s.db.replaceRevised(ctx, "retention.replace", &s.mu, s.key, from.Revision, stored, encodeValue(roundRecordOf(to, from.Revision+1)), retention.ErrChanged); err != nil {
+	defer call.end(ctx, &err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := s.read()
+	if err == nil && found.Revision != from.Revision {
+		err = retention.ErrChanged
+	}
+	if err != nil {
 		return fmt.Errorf("record the walk over all users: %w", err)
 	}
+	s.db.set(s.key, encodeValue(roundRecordOf(to, from.Revision+1)), pebble.NoSync)
 	return nil
 }

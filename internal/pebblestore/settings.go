@@ -114,28 +114,22 @@ func (s *Settings) Replace(ctx context.Context, from, to settings.Record) (err e
 }
 
 // Report implements settings.Store.
-func (s *Settings) Report(ctx context.Context, p settings.Process) (_ time.Time, err error) {
-	call, err := s.db.begin(ctx, "settings.report")
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer call.end(ctx, &err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.Seen = s.db.now().UTC().Truncate(time.Millisecond)
-	s.processes[p.Name] = p
-	maps.DeleteFunc(s.processes, func(_ string, other settings.Process) bool { return p.Seen.Sub(other.Seen) > settings.Forget })
-	return p.Seen, nil
+func (s *Settings) Report(ctx context.Context, p settings.Process) (time.Time, error) {
+	return calling(ctx, s.db, "settings.report", func() (time.Time, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p.Seen = s.db.now().UTC().Truncate(time.Millisecond)
+		s.processes[p.Name] = p
+		maps.DeleteFunc(s.processes, func(_ string, other settings.Process) bool { return p.Seen.Sub(other.Seen) > settings.Forget })
+		return p.Seen, nil
+	})
 }
 
 // Processes implements settings.Store.
-func (s *Settings) Processes(ctx context.Context) (_ []settings.Process, err error) {
-	call, err := s.db.begin(ctx, "settings.processes")
-	if err != nil {
-		return nil, err
-	}
-	defer call.end(ctx, &err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.SortedFunc(maps.Values(s.processes), func(a, b settings.Process) int { return strings.Compare(a.Name, b.Name) }), nil
+func (s *Settings) Processes(ctx context.Context) ([]settings.Process, error) {
+	return calling(ctx, s.db, "settings.processes", func() ([]settings.Process, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.SortedFunc(maps.Values(s.processes), func(a, b settings.Process) int { return strings.Compare(a.Name, b.Name) }), nil
+	})
 }
