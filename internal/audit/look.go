@@ -22,7 +22,6 @@ const (
 	// maxFindings bounds the findings of one look. An inbox with more has lost everything; repeated repairs correct all of them.
 	maxFindings = 10_000
 
-	edgesPage    = 1000
 	messagesPage = 200
 )
 
@@ -156,8 +155,9 @@ func (l *look) find(f Finding, format string, args ...any) {
 
 // readFollowed compares the messages of every author and topic that the user has followed, one after another.
 func (l *look) readFollowed(ctx context.Context) error {
-	if err := l.readEdges(ctx); err != nil {
-		return fmt.Errorf("read the authors and topics that %s follows: %w", l.user, err)
+	var err error
+	if l.edges, err = follow.AllOf(ctx, l.stores.Edges, l.user); err != nil {
+		return err
 	}
 	for _, edge := range l.edges {
 		for _, span := range edge.Spans {
@@ -167,20 +167,6 @@ func (l *look) readFollowed(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (l *look) readEdges(ctx context.Context) error {
-	l.edges = nil
-	for after := message.Source(""); ; after = l.edges[len(l.edges)-1].Followee {
-		edges, err := l.stores.Edges.Following(ctx, l.user, after, edgesPage)
-		if err != nil {
-			return err
-		}
-		if l.edges = append(l.edges, edges...); len(edges) < edgesPage {
-			l.edges = slices.DeleteFunc(l.edges, func(e follow.Edge) bool { return e.Followee.IsBlock() })
-			return nil
-		}
-	}
 }
 
 // edgesTo returns the user's edges to the sources of a message, ascending by followee. Sources that the user never followed have none.

@@ -13,9 +13,6 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// edgesPage is how many edges are read at a time.
-const edgesPage = 1000
-
 // Feed finds the messages for one user by fan out on read. It keeps the user's edges as they were when it first needed them. Each call
 // reads the messages from the store. It is not safe for concurrent use.
 type Feed struct {
@@ -36,20 +33,12 @@ func (s *Service) Feed(user message.UserID, rules userstate.Rules) *Feed {
 }
 
 // Open reads the user's edges, unless the feed has them.
-func (f *Feed) Open(ctx context.Context) error {
-	for after := message.Source(""); !f.open; {
-		edges, err := f.follows.Following(ctx, f.user, after, edgesPage)
-		if err != nil {
-			f.edges = nil
-			return fmt.Errorf("read the authors and topics that %s follows: %w", f.user, err)
-		}
-		f.edges = append(f.edges, edges...)
-		if f.open = len(edges) < edgesPage; !f.open {
-			after = edges[len(edges)-1].Followee
-		}
+func (f *Feed) Open(ctx context.Context) (err error) {
+	if !f.open {
+		f.edges, err = follow.AllOf(ctx, f.follows, f.user)
+		f.open = err == nil
 	}
-	f.edges = slices.DeleteFunc(f.edges, func(e follow.Edge) bool { return e.Followee.IsBlock() })
-	return nil
+	return err
 }
 
 // feed opens a feed whose messages the attempt appends.

@@ -275,3 +275,17 @@ type Store interface {
 	// ended for so long that no write of an earlier change can be under way. It need not survive a crash.
 	Remove(ctx context.Context, edges []Edge) error
 }
+
+// AllOf returns all edges from a user, but for blocks, ascending by followee.
+func AllOf(ctx context.Context, store Store, user message.UserID) (edges []Edge, err error) {
+	const page = 1000
+	for after := message.Source(""); ; after = edges[len(edges)-1].Followee {
+		some, err := store.Following(ctx, user, after, page)
+		if err != nil {
+			return nil, fmt.Errorf("read the authors and topics that %s follows: %w", user, err)
+		}
+		if edges = append(edges, some...); len(some) < page {
+			return slices.DeleteFunc(edges, func(e Edge) bool { return e.Followee.IsBlock() }), nil
+		}
+	}
+}
