@@ -126,39 +126,46 @@ func handleBatch[L, T any](s *server, w *response, r *http.Request, decode func(
 }
 
 func (s *server) followers(w *response, r *http.Request, user message.UserID) error {
-	return userPage(s, w, r, user.Source(), s.Following.Followers)
+	return listPage(s, w, r, user.Source(), s.Following.Followers, userPage)
 }
 
 func (s *server) following(w *response, r *http.Request, user message.UserID) error {
-	return userPage(s, w, r, user, s.Following.Following)
+	return listPage(s, w, r, user, s.Following.Following, userPage)
 }
 
 func (s *server) blocked(w *response, r *http.Request, user message.UserID) error {
-	return userPage(s, w, r, user, s.Following.Blocked)
+	return listPage(s, w, r, user, s.Following.Blocked, userPage)
 }
 
-// userPage answers with the page of a list of users that begins after the user in the query.
-func userPage[T any](
+func userPage(users []message.UserID, next client.Cursor) client.UserPage {
+	return client.UserPage{Users: users, Next: next}
+}
+
+// listPage answers with the page of a list that begins after the item in the query, in the form that page gives it.
+func listPage[T any, I interface {
+	~string
+	Validate(field string) error
+}, P any](
 	s *server, w *response, r *http.Request, of T,
-	list func(ctx context.Context, of T, after message.UserID, limit int) ([]message.UserID, message.UserID, error),
+	list func(ctx context.Context, of T, after I, limit int) ([]I, I, error), page func([]I, client.Cursor) P,
 ) error {
 	query := r.URL.Query()
 	limit, err := s.pageSize(query)
 	if err != nil {
 		return err
 	}
-	after := message.UserID(query.Get("after"))
+	after := I(query.Get("after"))
 	if query.Has("after") {
 		if err := after.Validate("after"); err != nil {
 			return err
 		}
 	}
-	users, next, err := list(r.Context(), of, after, limit)
+	items, next, err := list(r.Context(), of, after, limit)
 	if err != nil {
 		return err
 	}
-	if users == nil {
-		users = []message.UserID{}
+	if items == nil {
+		items = []I{}
 	}
-	return writeJSON(w, http.StatusOK, client.ContentJSON, client.UserPage{Users: users, Next: client.Cursor(next)})
+	return writeJSON(w, http.StatusOK, client.ContentJSON, page(items, client.Cursor(next)))
 }

@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
-	"net/url"
 
 	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/pkg/client"
@@ -14,15 +12,6 @@ import (
 func pathTopic(r *http.Request) (message.Topic, error) {
 	t := message.Topic(r.PathValue("topic"))
 	return t, t.Validate("topic")
-}
-
-// queryTopic returns the topic in a query parameter, or the empty topic if the parameter is missing.
-func queryTopic(query url.Values, name string) (message.Topic, error) {
-	if !query.Has(name) {
-		return "", nil
-	}
-	t := message.Topic(query.Get(name))
-	return t, t.Validate(name)
 }
 
 func (s *server) topic(w *response, r *http.Request, t message.Topic) error {
@@ -57,37 +46,23 @@ func (s *server) createTopicBatch(w *response, r *http.Request) error {
 	return handleBatch(s, w, r, decode, func(all []message.Topic) ([]error, error) { return s.Topics.CreateAll(r.Context(), all) })
 }
 
-// topicPage answers with the page of a list of topics that begins after the topic in the query.
-func topicPage[T any](
-	s *server, w *response, r *http.Request, of T,
-	list func(ctx context.Context, of T, after message.Topic, limit int) ([]message.Topic, message.Topic, error),
-) error {
-	query := r.URL.Query()
-	limit, err := s.pageSize(query)
-	if err != nil {
-		return err
-	}
-	after, err := queryTopic(query, "after")
-	if err != nil {
-		return err
-	}
-	all, next, err := list(r.Context(), of, after, limit)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, client.ContentJSON, client.TopicPage{Topics: all, Next: client.Cursor(string(next))})
+func topicPage(all []message.Topic, next client.Cursor) client.TopicPage {
+	return client.TopicPage{Topics: all, Next: next}
 }
 
 func (s *server) listTopics(w *response, r *http.Request) error {
-	under, err := queryTopic(r.URL.Query(), "under")
-	if err != nil {
-		return err
+	query := r.URL.Query()
+	under := message.Topic(query.Get("under"))
+	if query.Has("under") {
+		if err := under.Validate("under"); err != nil {
+			return err
+		}
 	}
-	return topicPage(s, w, r, under, s.Topics.List)
+	return listPage(s, w, r, under, s.Topics.List, topicPage)
 }
 
 func (s *server) userTopics(w *response, r *http.Request, user message.UserID) error {
-	return topicPage(s, w, r, user, s.Topics.Topics)
+	return listPage(s, w, r, user, s.Topics.Topics, topicPage)
 }
 
 // pathSubscription returns the user and the topic in the path.
@@ -140,5 +115,5 @@ func (s *server) subscribers(w *response, r *http.Request) error {
 	if err := t.Validate("topic"); err != nil {
 		return err
 	}
-	return userPage(s, w, r, t, s.Topics.Subscribers)
+	return listPage(s, w, r, t, s.Topics.Subscribers, userPage)
 }
