@@ -165,18 +165,13 @@ func (s *Service) drop(ctx context.Context, r identity.Record) error {
 			return nil
 		}
 		results, err := s.store.ReplaceLists(ctx, []identity.Change{{From: list, Items: left}})
-		if err != nil || results[0] != identity.ErrChanged { //nolint:errorlint // the store returns it as it is
-			return errOr(err, results)
+		if err == nil {
+			err = results[0]
+		}
+		if err != identity.ErrChanged { //nolint:errorlint // the store returns it as it is
+			return err
 		}
 	}
-}
-
-// errOr returns err, or the only result.
-func errOr(err error, results []error) error {
-	if err != nil {
-		return err
-	}
-	return results[0]
 }
 
 // without returns the items that do not match.

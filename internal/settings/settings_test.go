@@ -284,18 +284,18 @@ func TestExpiryIsConfirmed(t *testing.T) {
 		key, value string
 		confirm    bool
 	}{
-		{settings.MaxAgeKey, "30d", true},
-		{settings.MaxAgeKey, "40d", false},
-		{settings.MaxAgeKey, "20d", true},
-		{settings.MaxAgeKey, "0", false},
-		{settings.NewestKey, "100", true},
-		{settings.NewestKey, "200", false},
-		{settings.NewestKey, "150", true},
-		{settings.NewestKey, "0", false},
-		{settings.CanonicalKey, "20d", false},
-		{settings.MaxAgeKey, "30d", true},
-		{settings.CanonicalKey, "10d", true},
-		{settings.CanonicalKey, "15d", false},
+		{"retention.max_age", "30d", true},
+		{"retention.max_age", "40d", false},
+		{"retention.max_age", "20d", true},
+		{"retention.max_age", "0", false},
+		{"retention.newest", "100", true},
+		{"retention.newest", "200", false},
+		{"retention.newest", "150", true},
+		{"retention.newest", "0", false},
+		{"retention.canonical", "20d", false},
+		{"retention.max_age", "30d", true},
+		{"retention.canonical", "10d", true},
+		{"retention.canonical", "15d", false},
 	} {
 		changed, err := p.Change(t.Context(), change.key, change.value, true, false)
 		require.NoError(t, err)

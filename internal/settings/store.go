@@ -11,13 +11,6 @@ import (
 
 // The keys of some recorded settings.
 const (
-	// MaxAgeKey, NewestKey and CanonicalKey are the settings that say what expires.
-	MaxAgeKey    = "retention.max_age"
-	NewestKey    = "retention.newest"
-	CanonicalKey = "retention.canonical"
-)
-
-const (
 	keyTTLKey    = "idempotency.ttl"
 	toleranceKey = "clock_tolerance"
 )

@@ -42,7 +42,7 @@ func (s *Service) create(ctx context.Context, t message.Topic) (created bool, er
 				return false, err
 			}
 			if !parent.InForce {
-				return false, orphan(t)
+				return false, &message.InvalidError{Field: "topic", Reason: fmt.Sprintf("is %q, and there is no topic %q: create that first", string(t), string(t.Parent()))}
 			}
 			inserted.Parent = parent.Number
 		}
@@ -61,10 +61,6 @@ func (s *Service) create(ctx context.Context, t message.Topic) (created bool, er
 		}
 	}
 	return false, contended(t)
-}
-
-func orphan(t message.Topic) error {
-	return &message.InvalidError{Field: "topic", Reason: fmt.Sprintf("is %q, and there is no topic %q: create that first", string(t), string(t.Parent()))}
 }
 
 // finish puts a topic that was inserted in force if the topic above is still the one under which it was inserted, and removes it otherwise.

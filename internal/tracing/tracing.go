@@ -24,12 +24,11 @@ const (
 	// MessageID is the id of the message that a span is about, MessageIDs those of the messages, at most ListMax.
 	MessageID  = attribute.Key("fanmail.message_id")
 	MessageIDs = attribute.Key("fanmail.message_ids")
-	// Messages, Recipients, Owners, Tasks and Entries are counts.
-	Messages   = attribute.Key("fanmail.messages")
-	Recipients = attribute.Key("fanmail.recipients")
-	Owners     = attribute.Key("fanmail.owners")
-	Tasks      = attribute.Key("fanmail.tasks")
-	Entries    = attribute.Key("fanmail.entries")
+	// Messages, Owners, Tasks and Entries are counts.
+	Messages = attribute.Key("fanmail.messages")
+	Owners   = attribute.Key("fanmail.owners")
+	Tasks    = attribute.Key("fanmail.tasks")
+	Entries  = attribute.Key("fanmail.entries")
 	// Delivered, Skipped and Recovered count deliveries.
 	Delivered = attribute.Key("fanmail.delivered")
 	Skipped   = attribute.Key("fanmail.skipped")
@@ -42,8 +41,7 @@ const (
 	Partition = attribute.Key("fanmail.partition")
 	// RequestID is the id of a request, as its answer has it.
 	RequestID = attribute.Key("fanmail.request_id")
-	// System and Subject say where something was sent to, or came from.
-	System  = attribute.Key("messaging.system")
+	// Subject says where something was sent to, or came from.
 	Subject = attribute.Key("messaging.destination.name")
 )
 

@@ -13,8 +13,6 @@ const (
 	MaxFacets = 64
 	// MaxFacetsOfOne is how many of these are of one attribute at most.
 	MaxFacetsOfOne = 16
-	// MaxFacetBytes is the greatest size of the facets of an entry in a bucket, in bytes.
-	MaxFacetBytes = 1 << 10
 )
 
 // Facet is what an index of entries keeps of a value of a declared attribute. Several values may have the same facet, so a caller that finds an entry by a

@@ -1,7 +1,6 @@
 package userstate
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -25,19 +24,6 @@ type Rules struct {
 // DefaultRules keeps inboxes warm for 30 days, allows clocks to differ by a minute, and gives a message two minutes to be stored.
 func DefaultRules() Rules {
 	return Rules{DormantAfter: 30 * 24 * time.Hour, ClockTolerance: 2 * time.Minute, PublishSlack: 2 * time.Minute}
-}
-
-// Validate returns an error that says which value is not allowed, or nil.
-func (r Rules) Validate() error {
-	switch {
-	case r.ClockTolerance <= 0:
-		return fmt.Errorf("clock tolerance is %v: it must be above 0, because two clocks never agree", r.ClockTolerance)
-	case r.DormantAfter < 4*r.ClockTolerance:
-		return fmt.Errorf("dormant after is %v: it must be at least four times the clock tolerance, which is %v", r.DormantAfter, r.ClockTolerance)
-	case r.PublishSlack <= r.ClockTolerance/2:
-		return fmt.Errorf("publish slack is %v: it must be more than half of the clock tolerance, which is %v", r.PublishSlack, r.ClockTolerance)
-	}
-	return nil
 }
 
 // raiseParts says how much a view must raise the horizon of an active user: one part in so many of DormantAfter. So an active user

@@ -21,29 +21,6 @@ func seen(at time.Time) userstate.State {
 	return userstate.State{User: "ann", LastViewed: at, Horizon: at.Add(30 * day)}
 }
 
-func TestRulesValidate(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, userstate.DefaultRules().Validate())
-	for _, test := range []struct {
-		name  string
-		rules userstate.Rules
-		valid bool
-	}{
-		{"just four times", userstate.Rules{DormantAfter: 4 * time.Minute, ClockTolerance: time.Minute, PublishSlack: time.Minute}, true},
-		{"under four times", userstate.Rules{DormantAfter: 4*time.Minute - 1, ClockTolerance: time.Minute, PublishSlack: time.Minute}, false},
-		{"no tolerance", userstate.Rules{DormantAfter: day, PublishSlack: time.Minute}, false},
-		{"a tolerance below zero", userstate.Rules{DormantAfter: day, ClockTolerance: -time.Minute, PublishSlack: time.Minute}, false},
-		{"a slack just above half of the tolerance", userstate.Rules{DormantAfter: day, ClockTolerance: time.Minute, PublishSlack: 30*time.Second + 1}, true},
-		{"a slack of half of the tolerance", userstate.Rules{DormantAfter: day, ClockTolerance: time.Minute, PublishSlack: 30 * time.Second}, false},
-		{"nothing", userstate.Rules{}, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, test.valid, test.rules.Validate() == nil)
-		})
-	}
-}
-
 func TestDeliver(t *testing.T) {
 	t.Parallel()
 	horizon := epoch.Add(30 * day)
