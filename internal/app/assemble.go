@@ -17,7 +17,6 @@ import (
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
-	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
@@ -165,8 +164,6 @@ func (s *assembly) fanout() {
 	router := fanout.NewRouter(stores, p.Bus, options)
 	deliverer := fanout.NewDeliverer(stores, p.Bus, options)
 	resumer := fanout.NewResumer(stores, p.Bus, options)
-	lanes := &drain{bus: p.Bus, rate: deliverer.FinishRate}
-	s.opts.Metrics.MustRegister(meter.Live(lanes.collect))
 	s.run("deliverer", func(intake, work context.Context) { deliverer.Run(intake, work, p.Bus) })
 	s.run("router", func(intake, work context.Context) { router.Run(intake, work, p.Bus.FetchPublished) })
 	s.run("resumer", resumer.Run)

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"context"
-	"math"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -11,9 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/fanmail/fanmail/internal/auth"
-	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/meter"
-	"github.com/fanmail/fanmail/pkg/event"
 )
 
 // measureBuild registers the metric that names the version and the roles of this process.
@@ -80,43 +76,4 @@ func (r *room) measure(registerer prometheus.Registerer) {
 			values <- prometheus.MustNewConstMetric(availableDesc, prometheus.GaugeValue, float64(available))
 		}
 	}))
-}
-
-// drain estimates the time until the lanes are empty.
-type drain struct {
-	bus bus.Monitor
-	// rate returns the number of tasks of a lane that this process finishes per second.
-	rate func(event.Lane) float64
-}
-
-var drainDesc = prometheus.NewDesc("fanmail_lane_drain_seconds",
-	"Time until a lane is empty, if only this process works, at its rate of the last minutes, and no task is added; "+
-		"+Inf while there are tasks and it finished none.", []string{"lane"}, nil)
-
-// drainWait is how long a scrape waits for the bus.
-const drainWait = 2 * time.Second
-
-// collect sends a value for each lane, or none if the bus does not answer.
-func (d *drain) collect(collected chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), drainWait)
-	defer cancel()
-	backlog, err := d.bus.Backlog(ctx)
-	if err != nil { // the bus logs the error
-		return
-	}
-	for lane, queue := range backlog.Tasks {
-		collected <- prometheus.MustNewConstMetric(drainDesc, prometheus.GaugeValue, drainSeconds(queue.Messages, d.rate(lane)), string(lane))
-	}
-}
-
-// drainSeconds returns the number of seconds for a number of tasks at a rate per second.
-func drainSeconds(tasks uint64, rate float64) float64 {
-	switch {
-	case tasks == 0:
-		return 0
-	case rate == 0:
-		return math.Inf(1)
-	default:
-		return float64(tasks) / rate
-	}
 }

@@ -79,8 +79,6 @@ type lane struct {
 
 	slots    *workerSlots
 	underWay underWay
-	// rate is how many tasks are finished per second.
-	rate meter.Rate
 }
 
 // delivererMetrics holds what a Deliverer counts.
@@ -192,16 +190,9 @@ func (b *batch) measure(began time.Time) {
 	if b.lane == nil {
 		return
 	}
-	now := b.opts.Now()
-	b.lane.batches.Observe(now.Sub(began).Seconds())
+	b.lane.batches.Observe(b.opts.Now().Sub(began).Seconds())
 	b.lane.continued.Add(float64(len(b.continuations)))
 	b.lane.finished.Add(float64(len(b.ended)))
-	b.lane.rate.Add(now, len(b.ended))
-}
-
-// FinishRate returns how many tasks of a lane this process has finished per second in the last minutes.
-func (d *Deliverer) FinishRate(name event.Lane) float64 {
-	return d.metrics.lanes[name].rate.PerSecond(d.opts.Now())
 }
 
 // routerMetrics holds what a Router counts.

@@ -3,7 +3,6 @@ package meter_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -14,37 +13,6 @@ import (
 )
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
-
-func TestRate(t *testing.T) {
-	t.Parallel()
-	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var r meter.Rate
-	require.Zero(t, r.PerSecond(start), "there were no events")
-	now := start
-	for range 60 {
-		r.Add(now, 20)
-		now = now.Add(time.Second)
-	}
-	require.InEpsilon(t, 20, r.PerSecond(now), 0.02, "the rate of a new Rate is right")
-	for range 3600 {
-		r.Add(now, 5)
-		now = now.Add(time.Second)
-	}
-	require.InEpsilon(t, 5, r.PerSecond(now), 0.02, "old events do not count")
-	idle := r.PerSecond(now.Add(10 * time.Minute))
-	require.Positive(t, idle)
-	require.Less(t, idle, 1.0, "the rate falls without events")
-	back := r.PerSecond(now.Add(-time.Hour))
-	require.InEpsilon(t, 5, back, 0.02, "the rate does not grow if the clock goes back")
-}
-
-func TestFirstEventIsNoRateOfThousands(t *testing.T) {
-	t.Parallel()
-	var r meter.Rate
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	r.Add(now, 1)
-	require.InDelta(t, 1, r.PerSecond(now), 0.01)
-}
 
 func TestSizes(t *testing.T) {
 	t.Parallel()
