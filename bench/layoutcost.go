@@ -78,23 +78,22 @@ func (p processor) spend(ctx context.Context, do func() error) (used spent, err 
 	}, err
 }
 
-// each returns the mean times in microseconds. That of the server is missing if it is not known.
+// each returns the mean times in microseconds.
 func (s spent) each() (client, server float64) {
-	client, server = float64(s.client.Microseconds())/float64(s.times), float64(s.server.Microseconds())/float64(s.times)
-	if s.untold {
-		server = bench.Missing
-	}
-	return client, server
+	return float64(s.client.Microseconds()) / float64(s.times), float64(s.server.Microseconds()) / float64(s.times)
 }
 
-// cost returns the processor time of a delivery with so many reads of a page.
+// cost returns the processor time of a delivery with so many reads of a page, as far as that of the server is known.
 func cost(sending, reading spent, reads float64) []Figure {
 	const delivery, page = "µs per delivery", "µs per page"
 	client, server := sending.each()
 	pageClient, pageServer := reading.each()
 	all := figure("cost", client+server+reads*(pageClient+pageServer), delivery)
-	if !sending.served {
+	switch {
+	case !sending.served:
 		return []Figure{figure("send", client, delivery), figure("read 50", pageClient, page), all}
+	case sending.untold || reading.untold:
+		return []Figure{figure("send, client", client, delivery), figure("read 50, client", pageClient, page)}
 	}
 	return []Figure{
 		figure("send, client", client, delivery), figure("send, server", server, delivery), figure("read 50, client", pageClient, page), figure("read 50, server", pageServer, page), all,

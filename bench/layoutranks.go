@@ -87,7 +87,7 @@ func ranking(r Report, c column) (all []ranked) {
 			continue
 		}
 		for _, f := range row.Figures {
-			if f.Name == c.figure && f.Told() {
+			if f.Name == c.figure {
 				all = append(all, ranked{layout, f})
 			}
 		}
@@ -132,7 +132,7 @@ func why(r Report, c column, three []ranked) string {
 		for _, l := range three {
 			for _, row := range r.Rows {
 				for _, f := range row.Figures {
-					if row.Case == l.layout+" "+c.row && f.Name == of && f.Told() {
+					if row.Case == l.layout+" "+c.row && f.Name == of {
 						each, unit = append(each, fmt.Sprintf("%s %.4g", l.layout, f.Value)), f.Unit
 					}
 				}

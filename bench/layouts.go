@@ -408,12 +408,12 @@ func (l *compared) rows(o LayoutsOptions, sizes []Figure) []Row {
 	return rows
 }
 
-// row returns the figures of reads, in which those of cold reads may be missing.
+// row returns the figures of reads. Those of cold reads are left out if there were none.
 func (r reads) row(name string) Row {
-	cold := []Figure{figure("cold p50", bench.Missing, "ms"), figure("cold p99", bench.Missing, "ms")}
+	figures := bench.Latency("took", r.took)
 	if len(r.cold) > 0 {
-		cold = bench.Latency("cold", r.cold)
+		figures = append(figures, bench.Latency("cold", r.cold)...)
 	}
-	figures := append(append(bench.Latency("took", r.took), cold...), figure("documents", float64(r.documents)/float64(len(r.took)), ""))
+	figures = append(figures, figure("documents", float64(r.documents)/float64(len(r.took)), ""))
 	return Row{Case: fmt.Sprintf("%s read %d", name, r.n), Figures: figures}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -59,6 +58,6 @@ func TestLayoutsOnMongoDB(t *testing.T) {
 	require.InDelta(t, 1, figures(report, "on-read send")["documents"], 0)
 	require.InDelta(t, 24, figures(report, "counter send")["documents"], 0, "a counter and a push for each recipient")
 	require.Contains(t, names(report)["dated size"], "index inbox.expires_1")
-	require.True(t, math.IsNaN(figures(report, "buckets read 50")["cold p50"]), "the server is not restarted")
+	require.NotContains(t, figures(report, "buckets read 50"), "cold p50", "the server is not restarted")
 	require.Equal(t, strings.HasPrefix(fact(report, "server"), "MongoDB "), fact(report, "valid for") == "")
 }

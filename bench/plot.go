@@ -67,7 +67,7 @@ func (c chart) draw(r Report, file string) error {
 	for _, row := range r.Rows {
 		name, is := strings.CutSuffix(row.Case, " "+c.rows)
 		for _, f := range row.Figures {
-			if is && f.Name == c.figure && f.Told() {
+			if is && f.Name == c.figure {
 				values, names = append(values, f.Value), append(names, name)
 				p.Y.Label.Text = fmt.Sprintf("%s (%s)", f.Name, f.Unit)
 			}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -13,46 +12,10 @@ import (
 
 // Figure is one measured number.
 type Figure struct {
-	Name string `json:"name"`
-	// Value is NaN if the number is not known. It is null in JSON then.
+	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	// Unit is the unit of the value, for example "ms"; empty for a ratio.
 	Unit string `json:"unit,omitempty"`
-}
-
-// Missing is the value of a number that is not known.
-var Missing = math.NaN()
-
-// Told reports whether the number is known.
-func (f Figure) Told() bool { return !math.IsNaN(f.Value) }
-
-// figureJSON is a figure in JSON.
-type figureJSON struct {
-	Name  string   `json:"name"`
-	Value *float64 `json:"value"`
-	Unit  string   `json:"unit,omitempty"`
-}
-
-// MarshalJSON implements json.Marshaler.
-func (f Figure) MarshalJSON() ([]byte, error) {
-	text := figureJSON{Name: f.Name, Unit: f.Unit}
-	if f.Told() {
-		text.Value = &f.Value
-	}
-	return json.Marshal(text)
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (f *Figure) UnmarshalJSON(data []byte) error {
-	var text figureJSON
-	if err := json.Unmarshal(data, &text); err != nil {
-		return err
-	}
-	*f = Figure{Name: text.Name, Value: Missing, Unit: text.Unit}
-	if text.Value != nil {
-		f.Value = *text.Value
-	}
-	return nil
 }
 
 // Row holds the figures of one case.
@@ -153,10 +116,6 @@ func (r Report) Print(w io.Writer) error {
 	for _, row := range r.Rows {
 		fmt.Fprintln(&text, row.Case)
 		for i, f := range row.Figures {
-			if !f.Told() {
-				fmt.Fprintf(&text, "  %-22s %12s \n", f.Name, "not told")
-				continue
-			}
 			fmt.Fprintf(&text, "  %-22s %12s %s", f.Name, digits(f.Value), f.Unit)
 			if row.Low != nil {
 				fmt.Fprintf(&text, " (%s to %s)", digits(row.Low[i].Value), digits(row.High[i].Value))

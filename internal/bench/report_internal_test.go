@@ -15,7 +15,7 @@ func TestRunGivesMedians(t *testing.T) {
 		return func() (Report, error) {
 			value := values[next]
 			next++
-			return Report{Rows: []Row{{Case: "a", Figures: []Figure{{"took", value, "ms"}, {"cold", Missing, "ms"}}}}}, nil
+			return Report{Rows: []Row{{Case: "a", Figures: []Figure{{"took", value, "ms"}, {"share", 0, ""}}}}}, nil
 		}
 	}
 	report, err := Run(3, once(5, 9, 7))
@@ -24,14 +24,14 @@ func TestRunGivesMedians(t *testing.T) {
 	text, err := json.Marshal(report.Rows)
 	require.NoError(t, err)
 	require.JSONEq(t, `[{
-		"case": "a", "figures": [{"name": "took", "value": 7, "unit": "ms"}, {"name": "cold", "value": null, "unit": "ms"}],
-		"low": [{"name": "took", "value": 5, "unit": "ms"}, {"name": "cold", "value": null, "unit": "ms"}],
-		"high": [{"name": "took", "value": 9, "unit": "ms"}, {"name": "cold", "value": null, "unit": "ms"}]
+		"case": "a", "figures": [{"name": "took", "value": 7, "unit": "ms"}, {"name": "share", "value": 0}],
+		"low": [{"name": "took", "value": 5, "unit": "ms"}, {"name": "share", "value": 0}],
+		"high": [{"name": "took", "value": 9, "unit": "ms"}, {"name": "share", "value": 0}]
 	}]`, string(text))
 
 	report, err = Run(1, once(5))
 	require.NoError(t, err)
 	text, err = json.Marshal(report.Rows)
 	require.NoError(t, err)
-	require.JSONEq(t, `[{"case": "a", "figures": [{"name": "took", "value": 5, "unit": "ms"}, {"name": "cold", "value": null, "unit": "ms"}]}]`, string(text))
+	require.JSONEq(t, `[{"case": "a", "figures": [{"name": "took", "value": 5, "unit": "ms"}, {"name": "share", "value": 0}]}]`, string(text))
 }
