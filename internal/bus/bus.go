@@ -38,8 +38,8 @@ type Emitter interface {
 	Publisher
 	DeadLetterer
 	// FileDamaged files a dead letter with the reason event.ReasonDamaged for a user, and reports whether it did. It returns nil when the
-	// stream has a letter for that user that is since the same time or an earlier one. Then it files no second one, whichever processes call it,
-	// until the letter is dropped. It replaces a letter that is since a later time.
+	// stream has a letter for that user that stands for the same time or a longer one. Then it files no second one, whichever processes call it,
+	// until the letter is dropped. It replaces a letter that does not, by one that stands for both.
 	FileDamaged(ctx context.Context, d event.Damaged, cause string) (filed bool, err error)
 	// EmitTasks appends tasks to the queues of their lanes and partitions, and returns nil when every task is in its queue.
 	// After an error each task may or may not be there. A repeat appends the task again. It refuses a task whose lane or

@@ -12,8 +12,8 @@ import (
 const expirePage = 100
 
 // Expire drops the dead letters of tasks and published events whose message has expired for every user: its id is at or below the low-water
-// mark. It returns how many. It does nothing if the mark is zero. All other letters stay, because they stand for no message that has
-// expired.
+// mark. It drops those of damaged users when all that they missed lies below it. It returns how many. It does nothing if the mark is zero.
+// All other letters stay, because they stand for no message that has expired.
 //
 // It also leaves a letter whose scan is open. The scan was redriven by another letter, or the worker that filed this one has still to mark it
 // as dead. A later call finds it dead or done. So each scan that is dead keeps a letter.
@@ -47,7 +47,15 @@ func (s *Service) Expire(ctx context.Context, lowWater message.ID) (expired int,
 // expire drops a letter if its message has expired, and reports whether it did.
 func (s *Service) expire(ctx context.Context, filed event.Filed, lowWater message.ID) (bool, error) {
 	if filed.Reason == event.ReasonDamaged {
-		return false, nil
+		d, err := event.DecodeDamaged(filed.Payload)
+		if err != nil || d.Until.After(lowWater.Time()) {
+			return false, nil //nolint:nilerr // it names no time
+		}
+		if err := s.Bus.Drop(ctx, filed.ID); err != nil {
+			return false, ofBus(err)
+		}
+		s.log(filed).Str("user", string(d.User)).Time("since", d.Since).Msg("dead letter has expired with all that a damaged user missed")
+		return true, nil
 	}
 	task, err := event.DecodeTask(filed.Payload)
 	isTask := err == nil

@@ -118,7 +118,7 @@ func TestExpire(t *testing.T) {
 	w.file("corrupt", event.NewPublished(ref))
 	w.file("corrupt", event.NewPublished(message.Ref{From: "author", ID: ref.ID.Next()}))
 	w.file(event.ReasonPanic, event.Login{User: "fan"})
-	_, err := w.Bus.FileDamaged(t.Context(), event.NewDamaged("fan", rig.Epoch), "short")
+	_, err := w.Bus.FileDamaged(t.Context(), event.NewDamaged("fan", rig.Epoch, rig.Epoch), "short")
 	require.NoError(t, err)
 	require.NoError(t, w.Bus.DeadLetter(t.Context(), event.DeadLetter{Version: event.Version, Reason: "malformed", Subject: "x", Payload: []byte("\xff")}))
 	letters := w.letters()
@@ -131,6 +131,28 @@ func TestExpire(t *testing.T) {
 	require.Equal(t, letters[2:], w.letters())
 	w.requireGivenUp()
 	w.expire(ref.ID, 0)
+}
+
+// TestExpireOfADamagedUser has a user miss messages for three days. The letter stays until all of them have expired. Then what is missed is filed again.
+func TestExpireOfADamagedUser(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	w := damagedWorld(t, same)
+	for range 3 {
+		w.Clock.Advance(day)
+		w.send(w.Clock.Now().Sub(rig.Epoch))
+	}
+	letters := w.letters()
+	require.Len(t, letters, 1)
+	last := w.Clock.Now()
+	w.expire(message.LastBefore(last), 0)
+	require.Equal(t, letters, w.letters())
+	w.expire(message.LastBefore(last.Add(day)), 1)
+	require.Empty(t, w.letters())
+	w.Clock.Advance(2 * day)
+	w.send(w.Clock.Now().Sub(rig.Epoch))
+	w.expire(message.LastBefore(last.Add(day)), 0)
+	require.Len(t, w.letters(), 1)
 }
 
 // TestExpireReadsAllLetters has many pages of letters.

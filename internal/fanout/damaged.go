@@ -14,8 +14,8 @@ import (
 
 // damage is what a pass missed because the records of one owner are damaged.
 type damage struct {
-	since time.Time // when the earliest missed message was sent
-	cause error
+	first, last time.Time // when the earliest and the latest missed message were sent
+	cause       error
 }
 
 // isDamaged reports whether an error says that a stored record is damaged.
@@ -31,13 +31,20 @@ func (p *pass) skipDamaged(owner message.UserID, j *job, cause error) {
 // noteDamaged notes that a job misses an owner because of damage.
 func (p *pass) noteDamaged(owner message.UserID, j *job, cause error) {
 	sent := j.message.Sent()
-	if before, ok := p.damaged[owner]; ok && !sent.Before(before.since) {
-		return
+	d, ok := p.damaged[owner]
+	if !ok {
+		d = damage{first: sent, last: sent, cause: cause}
+	}
+	if sent.Before(d.first) {
+		d.first = sent
+	}
+	if sent.After(d.last) {
+		d.last = sent
 	}
 	if p.damaged == nil {
 		p.damaged = make(map[message.UserID]damage)
 	}
-	p.damaged[owner] = damage{since: sent, cause: cause}
+	p.damaged[owner] = d
 }
 
 // fileDamaged files a dead letter for each owner whom the pass missed because of damage. It runs before the pass is recorded: from then
@@ -45,12 +52,12 @@ func (p *pass) noteDamaged(owner message.UserID, j *job, cause error) {
 func (p *pass) fileDamaged(ctx context.Context) error {
 	for _, owner := range slices.Sorted(maps.Keys(p.damaged)) {
 		d := p.damaged[owner]
-		filed, err := p.bus.FileDamaged(ctx, event.NewDamaged(owner, d.since), d.cause.Error())
+		filed, err := p.bus.FileDamaged(ctx, event.NewDamaged(owner, d.first, d.last), d.cause.Error())
 		if err != nil {
 			return fmt.Errorf("dead letter of %s: %w", owner, err)
 		}
 		if filed {
-			p.opts.Logger.Error().Err(d.cause).Str("user", string(owner)).Time("since", d.since).Str("reason", event.ReasonDamaged).
+			p.opts.Logger.Error().Err(d.cause).Str("user", string(owner)).Time("since", d.first).Str("reason", event.ReasonDamaged).
 				Msg("records of a user are damaged: their messages are skipped, and there is a dead letter for them")
 		}
 	}

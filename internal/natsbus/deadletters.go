@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/pkg/event"
-	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // DeadLetters implements bus.DeadLetterQueue. A letter that cannot be decoded has the reason "unreadable". An operator
@@ -49,21 +47,19 @@ func (b *Bus) FileDamaged(ctx context.Context, d event.Damaged, cause string) (f
 
 func (b *Bus) fileDamaged(ctx context.Context, d event.Damaged, cause string) (filed bool, err error) {
 	const doing = "file a damaged user"
-	payload, err := d.Encode()
-	if err != nil {
-		return false, fmt.Errorf("natsbus: encode dead letter: %w", err)
-	}
-	letter := event.DeadLetter{Version: event.Version, Reason: event.ReasonDamaged, Error: cause, Subject: damagedSubject, Payload: payload}
+	letter := event.DeadLetter{Version: event.Version, Reason: event.ReasonDamaged, Error: cause, Subject: damagedSubject}
 	hash := sha256.Sum256([]byte(d.User))
 	subject := deadLetterDamaged + "." + hex.EncodeToString(hash[:])
-	msg, err := letterMsg(subject, letter)
-	if err != nil {
-		return false, fmt.Errorf("natsbus: encode dead letter: %w", err)
-	}
 	for replaced := uint64(0); ; {
+		var msg *nats.Msg
+		if letter.Payload, err = d.Encode(); err == nil {
+			msg, err = letterMsg(subject, letter)
+		}
+		if err != nil {
+			return false, fmt.Errorf("natsbus: encode dead letter: %w", err)
+		}
 		setHeader(msg, jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(replaced, 10))
-		err := b.emit(ctx, []*nats.Msg{msg})
-		if err == nil {
+		if err = b.emit(ctx, []*nats.Msg{msg}); err == nil {
 			b.metrics.deadLetters[deadLetterDamaged].Inc()
 			if replaced > 0 {
 				err = b.remove(ctx, DeadLetterStream, []uint64{replaced})
@@ -79,8 +75,11 @@ func (b *Bus) fileDamaged(ctx context.Context, d event.Damaged, cause string) (f
 			return false, classify(ctx, doing, err)
 		case newest.Sequence == replaced:
 			return false, fmt.Errorf("natsbus: %s: %w: another process is filing it", doing, bus.ErrUnavailable)
-		case !missesSince(newest).After(d.Since):
-			return false, nil
+		}
+		if known, readable := missed(newest); readable {
+			if d = known.With(d); d == known {
+				return false, nil
+			}
 		}
 		replaced = newest.Sequence
 	}
@@ -96,20 +95,14 @@ func (b *Bus) newestLetter(ctx context.Context, subject string) (event.Delivery,
 	return found[len(found)-1], nil
 }
 
-// farFuture is later than every message.
-var farFuture = message.MaxID.Time()
-
-// missesSince returns since when the user of a letter has missed messages. A letter that cannot be read says nothing.
-func missesSince(stored event.Delivery) time.Time {
+// missed returns what the user of a letter has missed, and false if the letter cannot be read.
+func missed(stored event.Delivery) (event.Damaged, bool) {
 	letter, err := event.DecodeDeadLetter(stored.Payload)
 	if err != nil {
-		return farFuture
+		return event.Damaged{}, false
 	}
 	d, err := event.DecodeDamaged(letter.Payload)
-	if err != nil {
-		return farFuture
-	}
-	return d.Since
+	return d, err == nil
 }
 
 // Drop implements bus.DeadLetterQueue.

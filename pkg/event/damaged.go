@@ -18,11 +18,25 @@ type Damaged struct {
 	User    message.UserID `json:"user"`
 	// Since is when the earliest missed message was sent, in UTC, to the millisecond.
 	Since time.Time `json:"since"`
+	// Until is after all of them: the end of a day.
+	Until time.Time `json:"until"`
 }
 
-// NewDamaged returns the work for a user who has missed messages that were sent since the given time.
-func NewDamaged(user message.UserID, since time.Time) Damaged {
-	return Damaged{Version: Version, User: user, Since: since.UTC().Truncate(time.Millisecond)}
+// NewDamaged returns the work for a user who has missed messages, of which the earliest and the latest were sent at the given times.
+func NewDamaged(user message.UserID, first, last time.Time) Damaged {
+	const day = 24 * time.Hour
+	return Damaged{Version: Version, User: user, Since: first.UTC().Truncate(time.Millisecond), Until: last.UTC().Truncate(day).Add(day)}
+}
+
+// With returns the work that stands for the messages of both, which are of one user.
+func (d Damaged) With(o Damaged) Damaged {
+	if o.Since.Before(d.Since) {
+		d.Since = o.Since
+	}
+	if d.Until.Before(o.Until) {
+		d.Until = o.Until
+	}
+	return d
 }
 
 // Encode returns the encoded event.
@@ -37,8 +51,8 @@ func DecodeDamaged(data []byte) (Damaged, error) {
 	if err := checkUser(d.User); err != nil {
 		return Damaged{}, err
 	}
-	if d.Since.IsZero() {
-		return Damaged{}, fmt.Errorf("%w: there is no time", ErrMalformed)
+	if d.Since.IsZero() || d.Until.Before(d.Since) {
+		return Damaged{}, fmt.Errorf("%w: a time is missing", ErrMalformed)
 	}
 	return d, nil
 }
