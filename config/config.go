@@ -91,6 +91,7 @@ type Fanout struct {
 // Following configures the edges.
 type Following struct {
 	CountsAsView bool `key:"counts_as_view"`
+	Max          int  `key:"max"`
 }
 
 // Rehydrate configures the rebuilding of the inboxes of returning users.

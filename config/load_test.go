@@ -66,7 +66,7 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 		"inbox.bucket_size": "60", "inbox.filter_buckets": "70", "inbox.filter_messages": "80", "idempotency.ttl": "1h", "fanout.medium_workers": "3", "fanout.bulk_workers": "4", "fanout.direct_max": "10",
 		"fanout.medium_max": "11", "fanout.batch_owners": "12", "fanout.batch_tasks": "13", "fanout.batch_bytes": "1GiB", "fanout.class_cache": "14",
 		"fanout.class_ttl": "1.5s", "fanout.head_starts": "false", "fanout.resume_after": "2m", "fanout.resume_every": "3m", "fanout.max_attempts": "15", "fanout.stuck_after": "20s",
-		"following.counts_as_view": "false", "rehydrate.limit": "0", "rehydrate.workers": "24", "rehydrate.queue": "17", "rehydrate.lease": "9s", "rehydrate.reap_every": "10s",
+		"following.counts_as_view": "false", "following.max": "30", "rehydrate.limit": "0", "rehydrate.workers": "24", "rehydrate.queue": "17", "rehydrate.lease": "9s", "rehydrate.reap_every": "10s",
 		"rehydrate.page": "18", "identities.kinds": "badge,a-1", "retention.every": "2h", "retention.hold": "3h", "retention.rate": "27", "retention.users_rate": "270", "retention.queue": "28",
 		"retention.max_age": "8h", "retention.newest": "29", "retention.canonical": "40h", "nats.listen": "localhost:0",
 		"nats.ack_wait": "4s", "nats.max_published": "1MiB", "nats.max_fanout": "2MiB", "nats.max_login": "6MiB", "nats.max_dlq": "3MiB", "nats.sync_always": "true",

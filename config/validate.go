@@ -112,6 +112,7 @@ func (c Config) security(v *validator) {
 	within(v, "rate.address", c.Rate.Address, 0, maxRate)
 	within(v, "rate.address_burst", c.Rate.AddressBurst, 1, maxRate)
 	within(v, "rate.edges", c.Rate.Edges, 0, maxRate)
+	within(v, "following.max", c.Following.Max, 0, 1_000_000)
 }
 
 // maxRate is more than one process answers in a second.

@@ -144,7 +144,7 @@ func (s *assembly) addTopics() {
 		}
 	}
 	s.following = following.New(p.Edges, p.Messages, p.Users, s.appender, following.Options{
-		Partitions: s.config.Partitions, Rules: s.settings.Rules, Now: s.opts.Now, Seen: seen,
+		Partitions: s.config.Partitions, Rules: s.settings.Rules, Max: s.config.Following.Max, Now: s.opts.Now, Clock: s.watch.Now, Seen: seen,
 	})
 	s.topics = topics.New(p.Topics, p.Edges, s.following, topics.Options{
 		Partitions: s.config.Partitions, Now: s.opts.Now,

@@ -86,6 +86,43 @@ func TestBlock(t *testing.T) {
 	require.Equal(t, []message.ID{both.ID}, w.inbox(t, "cid"))
 }
 
+// TestFollowingMax has users with as many follows, subscriptions and blocks as following.max allows.
+func TestFollowingMax(t *testing.T) {
+	t.Parallel()
+	w, _ := newWorldOf(t, t.TempDir(), func(cfg *config.Config) { cfg.Following.Max = 3 })
+	w.ask(t, http.MethodPut, "/v1/topics/news", "", http.StatusCreated, nil)
+	w.ask(t, http.MethodPut, "/v1/topics/sports", "", http.StatusCreated, nil)
+	for range 2 { // a repetition needs no room
+		for _, edge := range []string{"following/ann", "topics/news", "blocked/cid"} {
+			w.ask(t, http.MethodPut, "/v1/users/ben/"+edge, "", http.StatusNoContent, nil)
+		}
+	}
+	for _, edge := range []string{"following/dan", "topics/sports", "blocked/dan"} {
+		var p client.Problem
+		w.ask(t, http.MethodPut, "/v1/users/ben/"+edge, "", http.StatusConflict, &p)
+		require.Equal(t, client.ProblemFollowLimit, p.Type)
+		require.Contains(t, p.Detail, "ben has 3 follows, subscriptions and blocks, which is the limit (following.max): end some.")
+	}
+	batch := http.Header{"Content-Type": {client.ContentNDJSON}}
+	rejected := func(path, lines string) (rejected []int) {
+		var result client.BatchResult
+		w.ask(t, http.MethodPost, path, lines, http.StatusOK, &result, batch)
+		for _, r := range result.Rejected {
+			rejected = append(rejected, r.Line)
+		}
+		return rejected
+	}
+	lines := `{"follower":"ben","followee":"dan"}` + "\n" + `{"follower":"eve","followee":"dan"}` + "\n" + `{"follower":"ben","followee":"ann"}` + "\n"
+	for _, author := range []string{"a", "b", "c"} {
+		lines += `{"follower":"eve","followee":"` + author + `"}` + "\n"
+	}
+	require.Equal(t, []int{1, 6}, rejected("/v1/following:batch", lines))
+	require.Equal(t, []int{1}, rejected("/v1/subscriptions:batch", `{"user":"eve","topic":"news"}`+"\n"+`{"user":"ben","topic":"news"}`))
+	w.ask(t, http.MethodDelete, "/v1/users/ben/following/ann", "", http.StatusNoContent, nil)
+	w.ask(t, http.MethodPut, "/v1/users/ben/following/dan", "", http.StatusConflict, nil)
+	w.ask(t, http.MethodPut, "/v1/users/ben/following/ann", "", http.StatusNoContent, nil)
+}
+
 // TestFollowCountsAsNothing switches following.counts_as_view off. A user who only follows gets the messages at the first look.
 func TestFollowCountsAsNothing(t *testing.T) {
 	t.Parallel()

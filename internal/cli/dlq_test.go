@@ -86,7 +86,7 @@ func TestDeadLetters(t *testing.T) {
 		require.Equal(t, program.ExitFailed, got.code)
 		require.Contains(t, got.stderr, refused.want)
 	}
-	_, err := events.FileDamaged(t.Context(), event.NewDamaged("ben", time.Now(), time.Now()), "short")
+	_, err := events.FileDamaged(t.Context(), event.NewDamaged("ben", time.Now()), "short")
 	require.NoError(t, err)
 	require.Contains(t, ask("dlq", "show", "4"), "about     messages for ben\nreason    damaged\n")
 	got := run{args: slices.Concat([]string{"dlq", "redrive", "--all"}, server)}.do(t.Context(), t)

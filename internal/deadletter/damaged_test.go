@@ -200,7 +200,7 @@ func TestRedriveOfAUserWithoutARecord(t *testing.T) {
 	t.Parallel()
 	w := openWorld(t, rig.NewBus(t, rig.Partitions), same)
 	w.broken, w.fan = false, "stranger"
-	_, err := w.Bus.FileDamaged(t.Context(), event.NewDamaged("stranger", rig.Epoch, rig.Epoch), "short")
+	_, err := w.Bus.FileDamaged(t.Context(), event.NewDamaged("stranger", rig.Epoch), "short")
 	require.NoError(t, err)
 	require.NoError(t, w.service.Redrive(t.Context(), w.letters()[0].ID))
 	require.Empty(t, w.letters())

@@ -118,7 +118,7 @@ func TestExpire(t *testing.T) {
 	w.file("corrupt", event.NewPublished(ref))
 	w.file("corrupt", event.NewPublished(message.Ref{From: "author", ID: ref.ID.Next()}))
 	w.file(event.ReasonPanic, event.Login{User: "fan"})
-	_, err := w.Bus.FileDamaged(t.Context(), event.NewDamaged("fan", rig.Epoch, rig.Epoch), "short")
+	_, err := w.Bus.FileDamaged(t.Context(), event.NewDamaged("fan", rig.Epoch), "short")
 	require.NoError(t, err)
 	require.NoError(t, w.Bus.DeadLetter(t.Context(), event.DeadLetter{Version: event.Version, Reason: "malformed", Subject: "x", Payload: []byte("\xff")}))
 	letters := w.letters()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -14,8 +13,8 @@ import (
 
 // damage is what a pass missed because the records of one owner are damaged.
 type damage struct {
-	first, last time.Time // when the earliest and the latest missed message were sent
-	cause       error
+	missed event.Damaged
+	cause  error
 }
 
 // isDamaged reports whether an error says that a stored record is damaged.
@@ -30,16 +29,9 @@ func (p *pass) skipDamaged(owner message.UserID, j *job, cause error) {
 
 // noteDamaged notes that a job misses an owner because of damage.
 func (p *pass) noteDamaged(owner message.UserID, j *job, cause error) {
-	sent := j.message.Sent()
-	d, ok := p.damaged[owner]
-	if !ok {
-		d = damage{first: sent, last: sent, cause: cause}
-	}
-	if sent.Before(d.first) {
-		d.first = sent
-	}
-	if sent.After(d.last) {
-		d.last = sent
+	d := damage{missed: event.NewDamaged(owner, j.message.Sent()), cause: cause}
+	if before, ok := p.damaged[owner]; ok {
+		d.missed = before.missed.With(d.missed)
 	}
 	if p.damaged == nil {
 		p.damaged = make(map[message.UserID]damage)
@@ -52,12 +44,12 @@ func (p *pass) noteDamaged(owner message.UserID, j *job, cause error) {
 func (p *pass) fileDamaged(ctx context.Context) error {
 	for _, owner := range slices.Sorted(maps.Keys(p.damaged)) {
 		d := p.damaged[owner]
-		filed, err := p.bus.FileDamaged(ctx, event.NewDamaged(owner, d.first, d.last), d.cause.Error())
+		filed, err := p.bus.FileDamaged(ctx, d.missed, d.cause.Error())
 		if err != nil {
 			return fmt.Errorf("dead letter of %s: %w", owner, err)
 		}
 		if filed {
-			p.opts.Logger.Error().Err(d.cause).Str("user", string(owner)).Time("since", d.first).Str("reason", event.ReasonDamaged).
+			p.opts.Logger.Error().Err(d.cause).Str("user", string(owner)).Time("since", d.missed.Since).Str("reason", event.ReasonDamaged).
 				Msg("records of a user are damaged: their messages are skipped, and there is a dead letter for them")
 		}
 	}

@@ -61,7 +61,7 @@ func TestDamagedOwner(t *testing.T) {
 					w.requireDone(t, m, len(users)-1, 1)
 				}
 				w.requireDelivered(t, sound, messages...)
-				require.Equal(t, event.NewDamaged(bad, id(5).Time(), id(5).Time()), w.damaged(t))
+				require.Equal(t, event.NewDamaged(bad, id(5).Time()), w.damaged(t))
 				require.Equal(t, []string{fmt.Sprintf(`{lane=%q,reason="damaged"} 3`, lane)}, nonZero(t, registry, "fanmail_skipped_deliveries_total"))
 
 				// A message that was sent earlier is missed later.
@@ -94,7 +94,7 @@ func TestLostBucket(t *testing.T) {
 	w.requireDone(t, late, 2, 1)
 	w.requireDone(t, next, 3, 0)
 	w.requireDelivered(t, []message.UserID{users[0], users[2]}, late, next)
-	require.Equal(t, event.NewDamaged(users[1], id(1).Time(), id(1).Time()), w.damaged(t))
+	require.Equal(t, event.NewDamaged(users[1], id(1).Time()), w.damaged(t))
 	w.Damage.Mend(users[1])
 	w.requireDelivered(t, users[1:2], append(filled, next)...)
 }

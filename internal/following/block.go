@@ -1,6 +1,7 @@
 package following
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,7 +12,7 @@ import (
 )
 
 // Block makes the pair's follower block its followee. Neither can follow the other then, and messages of the followee that name the follower leave
-// them out. It returns an error if the pair is invalid. Block is idempotent.
+// them out. It returns an error if the pair is invalid, and a follow.RefusedError if the follower has too many edges. Block is idempotent.
 //
 // The block is written first, and then the edges end. So a follow at the same time finds the block when it has opened its span, or opened it before
 // they end. test/proof/block.go has the proof. If the process of such a follow dies in between, its edge stays until either call is repeated.
@@ -20,6 +21,10 @@ func (s *Service) Block(ctx context.Context, pair follow.Pair) error {
 		return err
 	}
 	block, now := []follow.Pair{pair.Block()}, s.opts.Now()
+	refused := make(follow.RefusedError)
+	if allowed, err := s.withinMax(ctx, block, refused); err != nil || len(allowed) == 0 {
+		return cmp.Or[error](err, refused)
+	}
 	edges, err := s.edges.Follow(ctx, block, now)
 	if err == nil && edges[0].Full() { // nothing needs the spans of a block
 		if err = s.edges.DropSpans(ctx, block[0], edges[0].Spans); err == nil {
@@ -72,22 +77,24 @@ func (s *Service) Blocked(ctx context.Context, user, after message.UserID, limit
 // unlessBlocked is Follow of the store for the pairs that no block forbids. It returns their edges, and adds the others to refused. It ends the
 // edges of those, which a call may have left that has died.
 func (s *Service) unlessBlocked(
-	ctx context.Context, pairs, refused []follow.Pair, now time.Time,
-) (edges []follow.Edge, _ []follow.Pair, err error) {
+	ctx context.Context, pairs []follow.Pair, refused follow.RefusedError, now time.Time,
+) (edges []follow.Edge, err error) {
 	forbidden := make(map[follow.Pair]bool)
 	if err := s.forbid(ctx, pairs, forbidden); err != nil {
-		return nil, refused, err
+		return nil, err
 	}
 	allowed := slices.DeleteFunc(slices.Clone(pairs), func(p follow.Pair) bool { return forbidden[p] })
 	if edges, err = s.edges.Follow(ctx, allowed, now); err == nil {
 		err = s.forbid(ctx, allowed, forbidden)
 	}
 	if err != nil || len(forbidden) == 0 {
-		return edges, refused, err
+		return edges, err
 	}
 	edges = slices.DeleteFunc(edges, func(e follow.Edge) bool { return forbidden[follow.Pair{Follower: e.Follower, Followee: e.Followee}] })
-	blocked := slices.DeleteFunc(slices.Clone(pairs), func(p follow.Pair) bool { return !forbidden[p] })
-	return edges, append(refused, blocked...), s.end(ctx, blocked)
+	for p := range forbidden {
+		refused[p] = &follow.BlockedError{Pair: p}
+	}
+	return edges, s.end(ctx, slices.DeleteFunc(slices.Clone(pairs), func(p follow.Pair) bool { return !forbidden[p] }))
 }
 
 // forbid adds those of the pairs to forbidden between whose users there is a block.

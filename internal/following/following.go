@@ -7,7 +7,6 @@ package following
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,7 +24,11 @@ type Options struct {
 	Partitions int
 	// Rules returns the rules that hold now.
 	Rules func() userstate.Rules
-	Now   func() time.Time
+	// Max is how many edges a user may have, also ended ones; 0 for no limit.
+	Max int
+	Now func() time.Time
+	// Clock returns what the store's clock shows, and whether all clocks agree.
+	Clock func(context.Context) (now time.Time, agree bool, err error)
 	// Seen, unless it is nil, records that a user has followed or subscribed at the given time, as a view.
 	Seen func(ctx context.Context, user message.UserID, at time.Time) error
 }
@@ -45,18 +48,13 @@ func New(edges follow.Store, messages message.Store, users userstate.Store, appe
 }
 
 // Follow makes every pair's follower follow its followee from now on. If a pair is invalid (see follow.Pair.Validate), Follow changes
-// nothing and returns an error. If edges are full, or users block each other, Follow follows the other pairs, and returns a *follow.FullError, a
-// *follow.BlockedError, or both joined. After any other error, some of the edges may exist; call Follow again. Follow is idempotent.
+// nothing and returns an error. If edges are full, a user has too many of them, or users block each other, Follow follows the other pairs, and
+// returns a follow.RefusedError. After any other error, some of the edges may exist; call Follow again. Follow is idempotent.
 func (s *Service) Follow(ctx context.Context, pairs []follow.Pair) error {
-	now := s.opts.Now()
-	var refused []follow.Pair
-	_, err := s.begin(ctx, pairs, now, func(pairs []follow.Pair) (edges []follow.Edge, err error) {
-		edges, refused, err = s.unlessBlocked(ctx, pairs, refused, now)
-		return edges, err
+	now, refused := s.opts.Now(), make(follow.RefusedError)
+	_, err := s.begin(ctx, pairs, now, refused, func(pairs []follow.Pair) ([]follow.Edge, error) {
+		return s.unlessBlocked(ctx, pairs, refused, now)
 	})
-	if _, full := errors.AsType[*follow.FullError](err); len(refused) > 0 && (err == nil || full) {
-		err = errors.Join(err, &follow.BlockedError{Pairs: refused})
-	}
 	return err
 }
 
@@ -73,14 +71,14 @@ func (s *Service) Seen(ctx context.Context, user message.UserID) error {
 }
 
 // Subscribe is Follow for topics. It does not look whether a topic exists: see package topics. It returns the edges that hold then, each once, also
-// together with a *follow.FullError.
+// together with a follow.RefusedError.
 func (s *Service) Subscribe(ctx context.Context, subscriptions []follow.Subscription) ([]follow.Edge, error) {
 	now := s.opts.Now()
 	pairs, numbers := make([]follow.Pair, len(subscriptions)), make(map[follow.Pair]topic.Number, len(subscriptions))
 	for i, sub := range subscriptions {
 		pairs[i], numbers[sub.Pair] = sub.Pair, sub.Number
 	}
-	return s.begin(ctx, pairs, now, func(pairs []follow.Pair) ([]follow.Edge, error) {
+	return s.begin(ctx, pairs, now, make(follow.RefusedError), func(pairs []follow.Pair) ([]follow.Edge, error) {
 		numbered := make([]follow.Subscription, len(pairs))
 		for i, p := range pairs {
 			numbered[i] = follow.Subscription{Pair: p, Number: numbers[p]}
@@ -89,9 +87,10 @@ func (s *Service) Subscribe(ctx context.Context, subscriptions []follow.Subscrip
 	})
 }
 
-// begin opens spans with open, makes room for those of full edges, and catches up. It returns the edges that hold then.
+// begin opens spans with open, makes room for those of full edges, and catches up. It returns the edges that hold then. The refused pairs are its
+// error, with those that open refuses.
 func (s *Service) begin(
-	ctx context.Context, pairs []follow.Pair, now time.Time, open func([]follow.Pair) ([]follow.Edge, error),
+	ctx context.Context, pairs []follow.Pair, now time.Time, refused follow.RefusedError, open func([]follow.Pair) ([]follow.Edge, error),
 ) ([]follow.Edge, error) {
 	unique := make([]follow.Pair, 0, len(pairs))
 	seen := make(map[follow.Pair]bool, len(pairs))
@@ -104,17 +103,20 @@ func (s *Service) begin(
 			unique = append(unique, p)
 		}
 	}
-	edges, err := open(unique)
-	if err != nil {
-		return nil, fmt.Errorf("follow: %w", err)
+	var edges []follow.Edge
+	allowed, err := s.withinMax(ctx, unique, refused)
+	if err == nil {
+		edges, err = open(allowed)
 	}
-	edges, full, err := s.makeRoom(ctx, edges, now, open)
+	if err == nil {
+		edges, err = s.makeRoom(ctx, edges, refused, open)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("follow: %w", err)
 	}
 	err = (&catchUp{Service: s, rules: s.opts.Rules(), now: now}).run(ctx, edges)
-	if err == nil && len(full) > 0 {
-		err = &follow.FullError{Pairs: full}
+	if err == nil && len(refused) > 0 {
+		err = refused
 	}
 	return edges, err
 }

@@ -6,56 +6,41 @@ import (
 
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
-	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// makeRoom drops spans of the full edges that no message needs, and follows again. It returns the edges that are open then, and the
+// makeRoom drops spans of the full edges that no message needs, and follows again. It returns the edges that are open then, and refuses the
 // pairs whose edges stay full.
 func (s *Service) makeRoom(
-	ctx context.Context, edges []follow.Edge, now time.Time, again func([]follow.Pair) ([]follow.Edge, error),
-) (open []follow.Edge, full []follow.Pair, err error) {
+	ctx context.Context, edges []follow.Edge, refused follow.RefusedError, again func([]follow.Pair) ([]follow.Edge, error),
+) (open []follow.Edge, err error) {
 	for _, e := range edges {
+		pair, now := follow.Pair{Follower: e.Follower, Followee: e.Followee}, []follow.Edge{e}
 		if e.Full() {
-			if e, err = s.followFull(ctx, e, now, again); err != nil {
-				return nil, nil, err
+			spans, err := s.unneeded(ctx, e.Followee, e.Spans[:len(e.Spans)-1], s.settled(ctx))
+			if err == nil {
+				err = s.edges.DropSpans(ctx, pair, spans)
+			}
+			if err == nil {
+				now, err = again([]follow.Pair{pair})
+			}
+			if err != nil {
+				return nil, err
 			}
 		}
-		if e.Full() {
-			full = append(full, follow.Pair{Follower: e.Follower, Followee: e.Followee})
-		} else if e.Open() { // otherwise a block refuses it
-			open = append(open, e)
+		switch {
+		case len(now) == 0 || !now[0].Full() && !now[0].Open(): // a block refuses it
+		case now[0].Full():
+			refused[pair] = &follow.FullError{Pair: pair}
+		default:
+			open = append(open, now[0])
 		}
 	}
-	return open, full, nil
+	return open, nil
 }
 
-// followFull drops spans of a full edge, and follows again. It returns the edge as it is then.
-func (s *Service) followFull(
-	ctx context.Context, e follow.Edge, now time.Time, again func([]follow.Pair) ([]follow.Edge, error),
-) (follow.Edge, error) {
-	spans, err := s.unneeded(ctx, e, s.opts.Rules(), now)
-	if err != nil || len(spans) == 0 {
-		return e, err
-	}
-	pair := follow.Pair{Follower: e.Follower, Followee: e.Followee}
-	if err := s.edges.DropSpans(ctx, pair, spans); err != nil {
-		return e, err
-	}
-	edges, err := again([]follow.Pair{pair})
-	if err != nil || len(edges) == 0 {
-		return follow.Edge{}, err
-	}
-	return edges[0], nil
-}
-
-// unneeded returns the ended spans of an edge in which no message was sent, and in which no message can appear any more.
-func (s *Service) unneeded(ctx context.Context, e follow.Edge, rules userstate.Rules, now time.Time) ([]follow.Span, error) {
-	settled, err := s.settled(ctx, e.Followee, rules, now)
-	if err != nil {
-		return nil, err
-	}
-	var spans []follow.Span
-	for _, span := range e.Spans[:len(e.Spans)-1] {
+// unneeded returns those of the ended spans of an edge in which no message was sent, and in which no message can appear any more.
+func (s *Service) unneeded(ctx context.Context, of message.Source, ended []follow.Span, settled time.Time) (spans []follow.Span, err error) {
+	for _, span := range ended {
 		if span.Since.Equal(span.Until) {
 			spans = append(spans, span)
 			continue
@@ -63,7 +48,7 @@ func (s *Service) unneeded(ctx context.Context, e follow.Edge, rules userstate.R
 		if span.Until.After(settled) {
 			continue
 		}
-		in := message.Range{From: e.Followee, After: message.LastBefore(span.Since), Before: message.MinID(span.Until)}
+		in := message.Range{From: of, After: message.LastBefore(span.Since), Before: message.MinID(span.Until)}
 		found, err := s.messages.ToFollowers(ctx, []message.Range{in}, message.OldestFirst, 1)
 		if err != nil {
 			return nil, err
@@ -75,29 +60,19 @@ func (s *Service) unneeded(ctx context.Context, e follow.Edge, rules userstate.R
 	return spans, nil
 }
 
-// newestLooks is how many messages of a source settled reads, to pass void ones.
-const newestLooks = 8
-
-// settled returns a time before which no further message of a source can be sent, or zero.
+// settled returns a time before which no further message can be sent, and no change of an edge can be under way that ended before it. It returns
+// zero while the clocks disagree, or cannot be read.
 //
-// A message that is stored more than PublishSlack after the time in its id is void. The stamp of a visible message shows how far the
-// store's clock has come, and later stamps are at most ClockTolerance lower. The clock of this process lowers the result, and never raises
-// it. So neither a wrong clock of a process nor a stamp of a store's clock that was ahead drops a span.
-func (s *Service) settled(ctx context.Context, source message.Source, rules userstate.Rules, now time.Time) (time.Time, error) {
-	sent := message.Range{From: source, Before: message.MinID(now.Add(rules.ClockTolerance))}
-	newest, err := s.messages.ToFollowers(ctx, []message.Range{sent}, message.NewestFirst, newestLooks)
-	if err != nil {
-		return time.Time{}, err
+// A message that is stored more than PublishSlack after the time in its id is void. Stamps are at most ClockTolerance below what the store's clock
+// shows now. The clock of this process lowers the result, and never raises it. So no wrong clock drops a span.
+func (s *Service) settled(ctx context.Context) time.Time {
+	reached, agree, err := s.opts.Clock(ctx)
+	if err != nil || !agree {
+		return time.Time{}
 	}
-	for _, m := range newest {
-		if m.Void {
-			continue
-		}
-		reached := m.StoredAt
-		if now.Before(reached) {
-			reached = now
-		}
-		return reached.Add(-rules.PublishSlack - rules.ClockTolerance), nil
+	if now := s.opts.Now(); now.Before(reached) {
+		reached = now
 	}
-	return time.Time{}, nil
+	rules := s.opts.Rules()
+	return reached.Add(-max(rules.PublishSlack, rules.ClockTolerance) - rules.ClockTolerance)
 }

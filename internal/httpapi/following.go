@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -63,18 +62,12 @@ func (s *server) followBatch(w *response, r *http.Request) error {
 	}
 	return handleBatch(s, w, r, decode, func(pairs []follow.Pair) ([]error, error) {
 		errs, err := make([]error, len(pairs)), s.Following.Follow(r.Context(), pairs)
-		full, isFull := errors.AsType[*follow.FullError](err)
-		blocked, isBlocked := errors.AsType[*follow.BlockedError](err)
-		if !isFull && !isBlocked {
+		refused, ok := errors.AsType[follow.RefusedError](err)
+		if !ok {
 			return errs, err
 		}
 		for i, p := range pairs {
-			switch {
-			case isFull && slices.Contains(full.Pairs, p):
-				errs[i] = &follow.FullError{Pairs: []follow.Pair{p}}
-			case isBlocked && slices.Contains(blocked.Pairs, p):
-				errs[i] = &follow.BlockedError{Pairs: []follow.Pair{p}}
-			}
+			errs[i] = refused[p]
 		}
 		return errs, nil
 	})

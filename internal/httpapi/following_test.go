@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/follow"
 )
@@ -17,7 +16,7 @@ func TestFollowLimit(t *testing.T) {
 	w := newWorld(t, settings{})
 	pair := follow.Pair{Follower: "ann", Followee: "bob"}
 	for n := range follow.MaxSpans {
-		at := messagetest.Epoch.Add(time.Duration(n) * time.Second)
+		at := w.clock().Add(time.Duration(n) * time.Second)
 		_, err := w.db.Edges().Follow(t.Context(), []follow.Pair{pair}, at)
 		require.NoError(t, err)
 		require.NoError(t, w.db.Edges().Unfollow(t.Context(), pair, at.Add(time.Millisecond)))

@@ -43,7 +43,7 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemConflict:     {http.StatusConflict, "The state does not allow this"},
 	client.ProblemBackwards:    {http.StatusConflict, "Time does not go backwards"},
 	client.ProblemGivenUp:      {http.StatusConflict, "The work was given up"},
-	client.ProblemFollowLimit:  {http.StatusConflict, "The user has followed and unfollowed too often"},
+	client.ProblemFollowLimit:  {http.StatusConflict, "A limit of follows, subscriptions or blocks is reached"},
 	client.ProblemUnconfirmed:  {http.StatusConflict, "The change has to be confirmed"},
 	client.ProblemTooLarge:     {http.StatusRequestEntityTooLarge, "The request is too large"},
 	client.ProblemMediaType:    {http.StatusUnsupportedMediaType, "The body is not declared to be JSON"},
@@ -87,7 +87,7 @@ func problemOf(err error) *client.Problem {
 	}
 	if full, ok := errors.AsType[*follow.FullError](err); ok {
 		field := "followee"
-		if full.Pairs[0].Followee.IsTopic() {
+		if full.Pair.Followee.IsTopic() {
 			field = "topic"
 		}
 		return newProblem(client.ProblemFollowLimit, field, full.Error())

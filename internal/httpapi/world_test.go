@@ -127,7 +127,7 @@ func newWorld(tb testing.TB, change settings) *world {
 	}
 	identified := identities.New(names, identities.Options{Now: w.clock})
 	followings := following.New(db.Edges(), messages, db.Users(), w.appender, following.Options{
-		Partitions: partitions, Rules: userstate.DefaultRules, Now: w.clock,
+		Partitions: partitions, Rules: userstate.DefaultRules, Now: w.clock, Clock: func(context.Context) (time.Time, bool, error) { return w.clock(), true, nil },
 	})
 	subscriptions := topics.New(db.Topics(), db.Edges(), followings, topics.Options{Partitions: partitions, Now: w.clock})
 	services := httpapi.Services{

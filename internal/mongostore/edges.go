@@ -240,6 +240,18 @@ func (s *Edges) Following(ctx context.Context, follower message.UserID, after me
 	return edgesOf(records), err
 }
 
+// Count implements follow.Store. The server reads the keys of an index only.
+func (s *Edges) Count(ctx context.Context, followers []message.UserID, limit int) ([]int, error) {
+	counts := make([]int, len(followers))
+	return counts, s.following.db.each(ctx, len(followers), func(ctx context.Context, i int) error {
+		return s.following.call(ctx, "count whom a user follows", func(ctx context.Context) error {
+			n, err := s.following.CountDocuments(ctx, bson.D{{Key: fieldFollower, Value: followers[i]}}, options.Count().SetLimit(int64(limit)))
+			counts[i] = int(n)
+			return err
+		})
+	})
+}
+
 // inOrder returns options that limit a query and sort it by a field.
 func inOrder(field string, limit int) *options.FindOptionsBuilder {
 	return inOneReply(limit).SetSort(ascending(field))

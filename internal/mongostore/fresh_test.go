@@ -71,6 +71,7 @@ func reads(ctx context.Context, db *mongostore.DB) map[string]func() error {
 		"Inbox.Range":               func() error { return two(i.Range(ctx, []bucket.Section{{Owner: "ann", High: 1}}, bucket.AllFields)) },
 		"Inbox.WithFacets":          func() error { return two(i.WithFacets(ctx, "ann", []attribute.FacetRange{{Low: 1, High: 1}}, 0, 1, 1)) },
 		"Edges.Audience":            func() error { return two(e.Audience(ctx, []message.Source{"bob"}, 1)) },
+		"Edges.Count":               func() error { return two(e.Count(ctx, ann, 1)) },
 		"Edges.Ended":               func() error { return three(e.Ended(ctx, "", now, 1)) },
 		"Edges.Followers":           func() error { return two(e.Followers(ctx, "bob", 0, "", 1)) },
 		"Edges.Following":           func() error { return two(e.Following(ctx, "ann", "", 1)) },

@@ -267,6 +267,8 @@ func TestScattering(t *testing.T) {
 	require.NoError(t, err)
 	_, err = db.Edges().Following(ctx, "ann", "", 1)
 	require.NoError(t, err)
+	_, err = db.Edges().Count(ctx, []message.UserID{"ann"}, 1)
+	require.NoError(t, err)
 	_, _, err = db.Edges().Ended(ctx, "", time.Now(), 1)
 	require.NoError(t, err)
 	_, err = db.Progress().List(ctx, message.ID{}, message.MaxID, 1)

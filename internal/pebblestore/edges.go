@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -175,6 +176,28 @@ func (s *Edges) Following(ctx context.Context, follower message.UserID, after me
 			return follow.Edge{Follower: follower, Followee: message.Source(followee)}
 		})
 	})
+}
+
+// Count implements follow.Store.
+func (s *Edges) Count(ctx context.Context, followers []message.UserID, limit int) (counts []int, err error) {
+	call, err := s.db.begin(ctx, "edges.count")
+	if err != nil {
+		return nil, err
+	}
+	defer call.end(ctx, &err)
+	it, err := s.db.iterate([]byte{byte(spaceFollowing)})
+	if err != nil {
+		return nil, err
+	}
+	defer closeIter(it, &err)
+	counts = make([]int, len(followers))
+	for i, follower := range followers {
+		prefix := followingPrefix(follower)
+		for found := it.SeekGE(prefix); found && counts[i] < limit && bytes.HasPrefix(it.Key(), prefix); found = it.Next() {
+			counts[i]++
+		}
+	}
+	return counts, it.Error()
 }
 
 // scan appends edges whose keys have a prefix and end in a name above after, until there are limit edges.

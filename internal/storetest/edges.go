@@ -56,6 +56,7 @@ func (s edgeSuite) run(t *testing.T) {
 	t.Run("Followers/ascend above after up to limit in one partition", s.followers)
 	t.Run("Audience/has every edge to any followee up to limit", s.audience)
 	t.Run("Following/ascends above after up to limit", s.following)
+	t.Run("Count/has every edge of each follower up to limit", s.count)
 	t.Run("Ended/finds those that had ended by a time", s.endedEdges)
 	t.Run("Remove/of edges that have not changed", s.removeEdges)
 	t.Run("Remove/beside those who follow again", s.removeBesideFollow)

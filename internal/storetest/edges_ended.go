@@ -32,6 +32,21 @@ func (h edgeStore) unfollow(t *testing.T, at time.Time, p follow.Pair) {
 	require.NoError(t, h.Store.Unfollow(t.Context(), p, at))
 }
 
+func (s edgeSuite) count(t *testing.T) {
+	t.Parallel()
+	h := s.open(t)
+	for i := range 5 {
+		h.follow(t, epoch, pair("ann", message.Source(fmt.Sprint("star", i))), pair("annie", "star0"))
+	}
+	h.follow(t, epoch, pair("ann", message.Topic("star").Source()), pair("ann", message.UserID("bob").Block()), pair("bob", "ann"))
+	h.unfollow(t, later(1), pair("ann", "star3"))
+	for limit, want := range map[int][]int{1: {0, 1, 1}, 6: {0, 6, 1}, 8: {0, 7, 1}} {
+		got, err := h.Store.Count(t.Context(), []message.UserID{"an", "ann", "annie"}, limit)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
+
 func (s edgeSuite) endedEdges(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)

@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ func (s Subscription) pair() follow.Pair {
 }
 
 // Subscribe subscribes users to topics from now on. It returns one error or nil for each: an *message.InvalidError for the field topic if the
-// topic does not exist, a *follow.FullError, or ErrContended. The second result is a failure of the whole call, after which some subscriptions may
+// topic does not exist, a reason of follow.RefusedError, or ErrContended. The second result is a failure of the whole call, after which some subscriptions may
 // exist. Subscribe is idempotent.
 func (s *Service) Subscribe(ctx context.Context, all []Subscription) ([]error, error) {
 	errs := make([]error, len(all))
@@ -36,7 +37,7 @@ func (s *Service) Subscribe(ctx context.Context, all []Subscription) ([]error, e
 			return nil, err
 		}
 		edges, err := s.following.Subscribe(ctx, asked)
-		full, ok := errors.AsType[*follow.FullError](err)
+		refused, ok := errors.AsType[follow.RefusedError](err)
 		if err != nil && !ok {
 			return nil, err
 		}
@@ -45,10 +46,9 @@ func (s *Service) Subscribe(ctx context.Context, all []Subscription) ([]error, e
 			return nil, err
 		}
 		left = slices.DeleteFunc(left, func(i int) bool {
-			if p := all[i].pair(); full != nil && slices.Contains(full.Pairs, p) {
-				errs[i] = &follow.FullError{Pairs: []follow.Pair{p}}
-			}
-			return errs[i] != nil || kept[all[i].pair()]
+			p := all[i].pair()
+			errs[i] = cmp.Or(errs[i], refused[p])
+			return errs[i] != nil || kept[p]
 		})
 		if len(left) == 0 {
 			return errs, nil

@@ -31,7 +31,7 @@ const (
 	ProblemConflict ProblemType = "urn:fanmail:problem:conflict"
 	// ProblemGivenUp is the redrive of a dead letter whose task was given up. The letter can only be dropped: 409.
 	ProblemGivenUp ProblemType = "urn:fanmail:problem:given-up"
-	// ProblemFollowLimit is a follower who has unfollowed the followee as often as is allowed: 409.
+	// ProblemFollowLimit is a user who has as many follows, subscriptions and blocks as is allowed, or has ended one as often: 409.
 	ProblemFollowLimit ProblemType = "urn:fanmail:problem:follow-limit"
 	// ProblemUnconfirmed is a change that the caller has to confirm, because it removes or hides something, or may do so: 409.
 	ProblemUnconfirmed ProblemType = "urn:fanmail:problem:unconfirmed"

@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/message"
@@ -22,20 +23,16 @@ type Damaged struct {
 	Until time.Time `json:"until"`
 }
 
-// NewDamaged returns the work for a user who has missed messages, of which the earliest and the latest were sent at the given times.
-func NewDamaged(user message.UserID, first, last time.Time) Damaged {
+// NewDamaged returns the work for a user who has missed a message that was sent at the given time.
+func NewDamaged(user message.UserID, sent time.Time) Damaged {
 	const day = 24 * time.Hour
-	return Damaged{Version: Version, User: user, Since: first.UTC().Truncate(time.Millisecond), Until: last.UTC().Truncate(day).Add(day)}
+	return Damaged{Version: Version, User: user, Since: sent.UTC().Truncate(time.Millisecond), Until: sent.UTC().Truncate(day).Add(day)}
 }
 
 // With returns the work that stands for the messages of both, which are of one user.
 func (d Damaged) With(o Damaged) Damaged {
-	if o.Since.Before(d.Since) {
-		d.Since = o.Since
-	}
-	if d.Until.Before(o.Until) {
-		d.Until = o.Until
-	}
+	d.Since = slices.MinFunc([]time.Time{d.Since, o.Since}, time.Time.Compare)
+	d.Until = slices.MaxFunc([]time.Time{d.Until, o.Until}, time.Time.Compare)
 	return d
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,36 +23,44 @@ var ErrSelf = errors.New("a user cannot follow themselves")
 // MaxSpans bounds the spans of an edge, because fan-out reads all spans of every follower.
 const MaxSpans = 256
 
-// FullError says that edges are full: see Edge.Full.
+// RefusedError has the pairs that a call refused, at least one, and for each a *FullError or a *BlockedError.
+type RefusedError map[Pair]error
+
+// Error has one of the reasons.
+func (e RefusedError) Error() string {
+	return fmt.Sprintf("%d pairs are refused: %v", len(e), e.Unwrap()[0])
+}
+
+// Unwrap returns the reasons, in no order.
+func (e RefusedError) Unwrap() []error { return slices.Collect(maps.Values(e)) }
+
+// FullError says that an edge is full (see Edge.Full), or that its follower has as many edges as a user may have.
 type FullError struct {
-	// Pairs are the edges, at least one.
-	Pairs []Pair
+	Pair Pair
+	// Max is how many edges the user may have; 0 if the edge is full.
+	Max int
 }
 
-// Error names the first edge, the limit, and the way out.
+// Error names the user, the limit, and the way out.
 func (e *FullError) Error() string {
-	p := e.Pairs[0]
-	text := fmt.Sprintf("%s has unfollowed %s %d times, which is the limit: a time in which %s sent nothing stops counting after a later message of theirs",
-		p.Follower, p.Followee, MaxSpans, p.Followee)
-	if t, ok := p.Followee.Topic(); ok {
-		text = fmt.Sprintf("%s has ended the subscription to %s %d times, which is the limit: a time in which nothing was sent to the topic stops counting "+
-			"after a later message to it", p.Follower, t, MaxSpans)
+	if e.Max > 0 {
+		return fmt.Sprintf("%s has %d follows, subscriptions and blocks, which is the limit (following.max): end some. One that has ended makes room a "+
+			"few minutes later if nothing was sent while it held, and otherwise when that has expired", e.Pair.Follower, e.Max)
 	}
-	if more := len(e.Pairs) - 1; more > 0 {
-		text += fmt.Sprintf(" (and %d more pairs)", more)
+	ended, of := "unfollowed", string(e.Pair.Followee)
+	if t, ok := e.Pair.Followee.Topic(); ok {
+		ended, of = "unsubscribed from", string(t)
 	}
-	return text
+	return fmt.Sprintf("%s has %s %s %d times, which is the limit: a time in which nothing was sent stops counting a few minutes later",
+		e.Pair.Follower, ended, of, MaxSpans)
 }
 
-// BlockedError says that one user of each pair blocks the other. It does not say which.
-type BlockedError struct {
-	// Pairs are the pairs, at least one.
-	Pairs []Pair
-}
+// BlockedError says that one user of a pair blocks the other. It does not say which.
+type BlockedError struct{ Pair Pair }
 
-// Error names the first pair.
+// Error names the pair.
 func (e *BlockedError) Error() string {
-	return fmt.Sprintf("%s cannot follow %s, because one of them blocks the other", e.Pairs[0].Follower, e.Pairs[0].Followee)
+	return fmt.Sprintf("%s cannot follow %s, because one of them blocks the other", e.Pair.Follower, e.Pair.Followee)
 }
 
 // Span is a time range in which an edge held: from Since, included, to Until, excluded. Times are in UTC, to
@@ -266,6 +275,9 @@ type Store interface {
 	// Following returns edges from follower, to followees above after, ascending by followee, at most limit: first those to topics, then
 	// blocks, then those to authors. It also returns edges that have ended.
 	Following(ctx context.Context, follower message.UserID, after message.Source, limit int) ([]Edge, error)
+
+	// Count returns how many edges each of the followers has, at most limit each. It also counts edges that have ended.
+	Count(ctx context.Context, followers []message.UserID, limit int) ([]int, error)
 
 	// Ended looks at the next edges from a place on, at most limit, in an order of the store's own. It returns those that had ended by a
 	// time, and the place from which the next call goes on: "" is the beginning, and the end. It leaves out damaged edges.

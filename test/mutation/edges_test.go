@@ -44,6 +44,11 @@ func (b *batch) followers(`},
 			pkg:   "./internal/following", run: "^TestSubscribingCatchesUp$",
 		},
 		{
+			name: "an ended edge makes room although a message was sent", trap: "a later rebuild of the inbox does not find the message",
+			edits: []edit{{"internal/following/max.go", "len(spans) == len(e.Spans)", "len(spans) <= len(e.Spans)"}},
+			pkg:   following, run: "^TestEndedEdgesMakeRoom$",
+		},
+		{
 			name: "the edges end, then the block is written", trap: "a follow in between finds no block, and its edge stays",
 			edits: []edit{
 				{blockGo, "	block, now := []follow.Pair{pair.Block()}, s.opts.Now()\n", "	block, now := []follow.Pair{pair.Block()}, s.opts.Now()\n	if err := s.end(ctx, []follow.Pair{pair, pair.Reverse()}); err != nil {\n		return err\n	}\n"},

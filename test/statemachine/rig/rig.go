@@ -70,6 +70,8 @@ type Rig struct {
 	Shards *Shards
 	// Rules are the rules of all services that are made from now on.
 	Rules userstate.Rules
+	// MaxEdges is how many edges a user may have by the services that are made from now on; 0 for no limit.
+	MaxEdges int
 	// Retention is what of inboxes is kept.
 	Retention *atomic.Pointer[userstate.Retention]
 
@@ -176,7 +178,7 @@ func (r *Rig) Publisher(skew time.Duration) *publish.Service {
 // Following returns a following service whose clock is ahead of the rig's by skew.
 func (r *Rig) Following(skew time.Duration) *following.Service {
 	return following.New(r.Edges, r.Messages, r.Users, r.Appender, following.Options{
-		Partitions: Partitions, Rules: r.current(), Now: r.Clock.Skewed(skew),
+		Partitions: Partitions, Rules: r.current(), Max: r.MaxEdges, Now: r.Clock.Skewed(skew), Clock: r.StoreClock(skew),
 	})
 }
 

@@ -253,6 +253,11 @@ func (s *Edges) DropSpans(ctx context.Context, pair follow.Pair, spans []follow.
 	return run(ctx, "DropSpans", func() error { return s.Store.DropSpans(ctx, pair, spans) })
 }
 
+// Count implements follow.Store.
+func (s *Edges) Count(ctx context.Context, followers []message.UserID, limit int) ([]int, error) {
+	return through(ctx, "CountEdges", func() ([]int, error) { return s.Store.Count(ctx, followers, limit) })
+}
+
 // Get implements follow.Store.
 func (s *Edges) Get(ctx context.Context, pairs []follow.Pair) ([]follow.Edge, error) {
 	return through(ctx, "GetEdges", func() ([]follow.Edge, error) { return s.Store.Get(ctx, pairs) })
