@@ -113,9 +113,7 @@ func TestFollowingMax(t *testing.T) {
 		return rejected
 	}
 	lines := `{"follower":"ben","followee":"dan"}` + "\n" + `{"follower":"eve","followee":"dan"}` + "\n" + `{"follower":"ben","followee":"ann"}` + "\n"
-	for _, author := range []string{"a", "b", "c"} {
-		lines += `{"follower":"eve","followee":"` + author + `"}` + "\n"
-	}
+	lines += `{"follower":"eve","followee":"a"}` + "\n" + `{"follower":"eve","followee":"b"}` + "\n" + `{"follower":"eve","followee":"c"}` + "\n"
 	require.Equal(t, []int{1, 6}, rejected("/v1/following:batch", lines))
 	require.Equal(t, []int{1}, rejected("/v1/subscriptions:batch", `{"user":"eve","topic":"news"}`+"\n"+`{"user":"ben","topic":"news"}`))
 	w.ask(t, http.MethodDelete, "/v1/users/ben/following/ann", "", http.StatusNoContent, nil)

@@ -34,7 +34,7 @@ func (s *Service) withinMax(ctx context.Context, pairs []follow.Pair, refused fo
 func (s *Service) withinRoom(ctx context.Context, pairs []follow.Pair, room int, refused follow.RefusedError) error {
 	edges, err := s.edges.Get(ctx, pairs)
 	added, removed := slices.DeleteFunc(edges, func(e follow.Edge) bool { return len(e.Spans) > 0 }), 0
-	if err == nil && room < len(added) {
+	if err == nil && len(added) > max(room, 0) {
 		removed, err = s.removeEnded(ctx, pairs[0].Follower)
 	}
 	if room >= 0 { // otherwise there may be more than were counted
@@ -56,7 +56,7 @@ func (s *Service) removeEnded(ctx context.Context, user message.UserID) (int, er
 		return 0, err
 	}
 	ended := slices.DeleteFunc(edges, func(e follow.Edge) bool { return !e.EndedBy(settled) })
-	rand.Shuffle(len(ended), func(i, j int) { ended[i], ended[j] = ended[j], ended[i] })
+	rand.Shuffle(len(ended), func(i, j int) { ended[i], ended[j] = ended[j], ended[i] }) //nolint:gosec // the order is no secret
 	var gone []follow.Edge
 	for _, e := range ended[:min(len(ended), looks)] {
 		spans, err := s.unneeded(ctx, e.Followee, e.Spans, settled)
