@@ -18,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/panics"
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/retention"
@@ -122,7 +123,7 @@ func (s *assembly) publisher() {
 	s.services.Publish = publisher
 	shown := s.parts.shown()
 	s.services.Reporter = publish.NewReporter(shown.Messages, shown.Progress, shown.Edges, shown.Users, publish.ReporterOptions{
-		Partitions: s.config.Partitions, ResumeAfter: s.config.Fanout.ResumeAfter, Room: s.world.store.room.bulk, Now: s.opts.Now,
+		Partitions: s.config.Partitions, Waits: s.waits(), Now: s.opts.Now,
 		Removed: func(ctx context.Context, user message.UserID, id message.ID) (bool, error) {
 			return inbox.Removed(ctx, inbox.Stores{Users: s.parts.Users, Buckets: s.parts.Inbox}, user, id)
 		},
@@ -189,6 +190,14 @@ func (a *App) fanoutOptions() fanout.Options {
 // routeEvents is the number of events that are fetched together. It is large enough to keep the store's group commit busy.
 const routeEvents = 128
 
+// waits says what messages wait for.
+func (a *App) waits() progress.Waits {
+	return progress.Waits{
+		Lease: a.config.NATS.AckWait, ResumeAfter: a.config.Fanout.ResumeAfter, Room: a.world.store.room.bulk,
+		Workers: func() bool { return a.settings.Runs(string(FanoutWorker)) },
+	}
+}
+
 func (s *assembly) inboxes() {
 	p, rehydrator, shown := s.parts, s.rehydrator, s.parts.shown()
 	s.services.Rehydrate = rehydrator
@@ -210,7 +219,7 @@ func (s *assembly) inboxes() {
 			Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Buckets: p.Inbox, Appender: s.appender,
 		},
 		audit.Options{
-			Partitions: s.config.Partitions, Rules: s.settings.Rules, Random: rand.Reader, Now: s.opts.Now,
+			Partitions: s.config.Partitions, Rules: s.settings.Rules, Random: rand.Reader, Now: s.opts.Now, Waits: s.waits(),
 			Recount: rehydrator.Recount,
 		},
 	)

@@ -54,6 +54,9 @@ func (a *App) ready(ctx context.Context) (reasons, limited []client.Reason) {
 	for i := range silent {
 		silent[i].Detail += ": " + a.withoutBus()
 	}
+	if a.has(Publisher) && a.waits().None() {
+		silent = append(silent, client.Reason{Name: client.ReasonWorker, Detail: "no fan-out worker runs: messages are accepted, and wait for one"})
+	}
 	return away, silent
 }
 

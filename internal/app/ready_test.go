@@ -71,17 +71,19 @@ func (w *world) status(t *testing.T, method, path, body string) int {
 func TestReadyWithoutTheBus(t *testing.T) {
 	t.Parallel()
 	whole := readiness{Status: http.StatusOK}
+	workerless := readiness{Status: http.StatusOK, Limited: []client.ReasonName{client.ReasonWorker}}
+	both := readiness{Status: http.StatusOK, Limited: []client.ReasonName{client.ReasonBus, client.ReasonWorker}}
 	limited := readiness{Status: http.StatusOK, Limited: []client.ReasonName{client.ReasonBus}}
 	unready := readiness{Status: http.StatusServiceUnavailable, Reasons: []client.ReasonName{client.ReasonBus}}
 	for name, test := range map[string]struct {
-		roles []app.Role
-		want  readiness
+		roles      []app.Role
+		with, want readiness
 	}{
-		"all roles":                    {nil, limited},
-		"publisher":                    {[]app.Role{app.Publisher}, limited},
-		"rehydrator":                   {[]app.Role{app.Rehydrator}, limited},
-		"fan-out worker":               {[]app.Role{app.FanoutWorker}, unready},
-		"fan-out worker and publisher": {[]app.Role{app.FanoutWorker, app.Publisher}, limited},
+		"all roles":                    {nil, whole, limited},
+		"publisher":                    {[]app.Role{app.Publisher}, workerless, both},
+		"rehydrator":                   {[]app.Role{app.Rehydrator}, whole, limited},
+		"fan-out worker":               {[]app.Role{app.FanoutWorker}, whole, unready},
+		"fan-out worker and publisher": {[]app.Role{app.FanoutWorker, app.Publisher}, whole, limited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +99,7 @@ func TestReadyWithoutTheBus(t *testing.T) {
 			url := nats.ClientURL()
 			w, _ := newWorldOf(t, t.TempDir(), func(cfg *config.Config) { cfg.NATS.URL = config.URL(url) },
 				func(o *app.Options) { o.Roles = test.roles })
-			w.awaitReadiness(t, whole)
+			w.awaitReadiness(t, test.with)
 			has := func(role app.Role) bool { return test.roles == nil || slices.Contains(test.roles, role) }
 			serves := func() {
 				if has(app.Publisher) { // the gate of a bus that refused an event is open again after a second
@@ -117,7 +119,7 @@ func TestReadyWithoutTheBus(t *testing.T) {
 			w.awaitReadiness(t, test.want)
 			serves()
 			start(strings.TrimPrefix(url, "nats://"))
-			w.awaitReadiness(t, whole)
+			w.awaitReadiness(t, test.with)
 			serves()
 		})
 	}

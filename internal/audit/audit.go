@@ -36,6 +36,8 @@ type Options struct {
 	// Random is the source of the seed of a sample (crypto/rand.Reader).
 	Random io.Reader
 	Now    func() time.Time
+	// Waits says what a fan-out waits for.
+	Waits progress.Waits
 	// Recount sets the numbers of a user's gaps right: see rehydrate.Service.Recount.
 	Recount func(ctx context.Context, user message.UserID, buckets bucket.Store) error
 }

@@ -50,6 +50,9 @@ type Explanation struct {
 	Planned, InPlan bool
 	// Scan is the progress of the fan-out in that partition.
 	Scan progress.Scan
+	// WaitingFor is what the fan-out waits for; empty if it moves. Until is about when it goes on, or zero.
+	WaitingFor message.WaitingFor
+	Until      time.Time
 	// Ending is how the fan-out ended, or nil. The plan may have been removed then: Planned and InPlan are true, and Scan is done.
 	Ending *message.Ending
 
@@ -90,6 +93,7 @@ func (s operation) gather(ctx context.Context, e *Explanation) (err error) {
 		if err != nil {
 			return err
 		}
+		e.WaitingFor, e.Until = fanout.waits, fanout.until
 		e.Scan, e.Planned, e.InPlan, e.Ending = fanout.scan, fanout.planned, fanout.inPlan, fanout.ending
 		for i, gap := range e.State.Gaps {
 			if gap.Holds(e.Stored.Sent()) {

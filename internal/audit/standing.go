@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -13,6 +14,9 @@ import (
 type standing struct {
 	scan            progress.Scan
 	planned, inPlan bool
+	// waits is what the fan-out waits for, or empty; until is about until when, or zero.
+	waits message.WaitingFor
+	until time.Time
 	// ending is how the fan-out ended, or nil. Then the plan may be gone, and the scan counts as done: nothing says what it was.
 	ending *message.Ending
 }
@@ -22,12 +26,13 @@ func (s standing) givenUp() bool { return s.ending != nil && s.ending.GivenUp > 
 
 // standing reads the plan first, and then how it ended. The other way round, a plan could end in between.
 func (s *Service) standing(ctx context.Context, partition int, ref message.Ref) (standing, error) {
-	var found standing
+	found := standing{waits: s.opts.Waits.Unplanned()}
 	fanout, err := s.stores.Progress.Get(ctx, ref.ID)
 	switch {
 	case err == nil:
 		found.planned = true
 		found.scan, found.inPlan = fanout.Scans[partition]
+		found.waits, found.until = s.opts.Waits.Planned(fanout, s.opts.Now())
 	case !errors.Is(err, progress.ErrNotFound):
 		return standing{}, err
 	}

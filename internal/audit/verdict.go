@@ -190,6 +190,8 @@ func (s operation) judgeAbsent(e *Explanation) (verdict.Verdict, string) {
 	case sent.After(e.Horizon):
 		return verdict.Dormant, yet + fmt.Sprintf("it was sent at %s, after their horizon, which is %s (last viewed at %s); "+
 			"a rehydration recovers it when a view raises the horizon.", at(sent), at(e.Horizon), at(state.LastViewed))
+	case !e.Planned && e.WaitingFor == message.WaitingForWorker:
+		return verdict.InFlight, yet + fmt.Sprintf("its fan-out has not been planned since it was stored at %s%s.", at(e.Stored.StoredAt), s.waits(e))
 	case !e.Planned:
 		return verdict.InFlight, yet + fmt.Sprintf("its fan-out has not been planned since it was stored at %s; it is as soon as the router comes to it, "+
 			"and is emitted again if that takes too long.", at(e.Stored.StoredAt))
@@ -203,7 +205,8 @@ func (s operation) judgeAbsent(e *Explanation) (verdict.Verdict, string) {
 		return verdict.DeadLettered, fmt.Sprintf("%s does not have %s: its fan-out in their partition, %d, was given up %s: unless its dead letter was dropped, "+
 			"'fanmail dlq redrive' lets it go on.", e.User, e.Message, e.Partition, e.position())
 	case !passed:
-		return verdict.InFlight, yet + fmt.Sprintf("its fan-out in their partition, %d, stands %s and has yet to come to them.", e.Partition, e.position())
+		return verdict.InFlight, yet + fmt.Sprintf("its fan-out in their partition, %d, stands %s and has yet to come to them%s.",
+			e.Partition, e.position(), s.waits(e))
 	case state.Sweep != nil && !sent.Before(state.Sweep.From):
 		return verdict.Rehydrating, yet + fmt.Sprintf("it was sent at %s, and the rehydration that is about to finish looks once more for everything "+
 			"sent since %s.", at(sent), at(state.Sweep.From))
@@ -224,6 +227,20 @@ func (s *Service) former(horizon time.Time) string {
 		return "and they had no horizon, for they had never been seen"
 	}
 	return "after the horizon that they had when they came back, which was " + at(horizon)
+}
+
+// waits says what the fan-out waits for.
+func (s operation) waits(e *Explanation) string {
+	switch {
+	case e.WaitingFor == "":
+		return ""
+	case e.WaitingFor == message.WaitingForWorker && s.opts.Waits.None():
+		return "; no fan-out worker runs: start one"
+	case e.Until.IsZero():
+		return "; it waits for: " + string(e.WaitingFor)
+	default:
+		return fmt.Sprintf("; it waits for: %s, until about %s", e.WaitingFor, at(e.Until))
+	}
 }
 
 // position describes the position of the scan.

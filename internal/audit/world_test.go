@@ -16,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -52,6 +53,8 @@ type world struct {
 	ids      uint32
 	// messages are those that a rehydrator reads; nil means those of db.
 	messages message.Store
+	// workerless says that no fan-out worker runs.
+	workerless bool
 }
 
 func rules() userstate.Rules {
@@ -89,7 +92,7 @@ func (w *world) auditBy(buckets bucket.Store, rules func() userstate.Rules) *aud
 		Buckets: buckets, Appender: w.appender,
 	}, audit.Options{
 		Partitions: partitions, Rules: rules, CatchUp: time.Millisecond, Random: rand.Reader, Now: func() time.Time { return w.now },
-		Recount: w.rehydrator(0).Recount,
+		Recount: w.rehydrator(0).Recount, Waits: progress.Waits{Lease: time.Minute, Workers: func() bool { return !w.workerless }},
 	})
 }
 

@@ -48,7 +48,8 @@ func newRestore(p program.Process) *cobra.Command {
 		Short: "Make a data folder of a backup",
 		Long: "Make a data folder of a backup that 'fanmail backup' has made. The data folder must be empty, or not exist. The\n" +
 			"backup stays as it is. Run the command as the user of the server, because the files will belong to that user. Then\n" +
-			"start 'fanmail serve' with the data folder, and run 'fanmail audit'.",
+			"start 'fanmail serve' with the data folder, and run 'fanmail audit'. In any other folder, the server creates a new\n" +
+			"store. With nats.url it refuses to start until the restored dead letters are redriven or dropped without it.",
 		Example: "  fanmail restore /var/lib/fanmail-backups/monday --data /var/lib/fanmail",
 		Args:    program.Exactly("DIR"),
 	}
@@ -65,7 +66,8 @@ func newRestore(p program.Process) *cobra.Command {
 		if err := embedded.Restore(cmd.Context(), args[0], *data, logger); err != nil {
 			return err
 		}
-		return out.sayf(restored{Data: *data}, "%s is restored: start 'fanmail serve --data %s', and run 'fanmail audit'\n", program.Printable(args[0]), program.Printable(*data))
+		return out.sayf(restored{Data: *data}, "%s is restored: start 'fanmail serve --data %s' (in any other folder it creates a new store), and run 'fanmail audit'\n",
+			program.Printable(args[0]), program.Printable(*data))
 	}
 	return cmd
 }

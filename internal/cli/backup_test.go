@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -48,6 +49,11 @@ func TestBackup(t *testing.T) {
 	require.NoDirExists(t, data)
 	require.Contains(t, restore(dir, "--data", dir).stderr, "is not empty")
 	require.Contains(t, restore(dir, "--data", data).stdout, "fanmail serve --data "+data)
+	bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stranded := run{args: []string{"serve", "--addr", "127.0.0.1:0", "--data", data, "--nats-url", "nats://127.0.0.1:1"}}.do(bounded, t)
+	require.Equal(t, program.ExitFailed, stranded.code)
+	require.Contains(t, stranded.stderr, "with nats.url no server reads the logins and dead letters in "+filepath.Join(data, "nats"))
 	require.Contains(t, restore(dir, "--data", data).stderr, "is not empty")
 
 	server = []string{"--server", serveAs(t, nil, func(c *config.Config) {

@@ -24,6 +24,7 @@ type progress struct {
 	width int // of the terminal; 0 without one
 	now   func() time.Time
 	label string
+	note  string // after the amount; set by the only user
 	total int64 // 0 if it is unknown
 
 	mu   sync.Mutex
@@ -72,6 +73,7 @@ func (g *progress) show() {
 	if g.total > 0 {
 		text += fmt.Sprintf(" of %s (%d%%)", count(g.total), g.done*100/g.total)
 	}
+	text += g.note
 	if g.width > 0 {
 		_, _ = fmt.Fprint(g.w, clearLine+fit(text, g.width-1))
 		return

@@ -214,7 +214,7 @@ func (r *fileRun) waitAll(ctx context.Context) (*totals, error) {
 	}
 	err := group.Wait()
 	if err != nil && timedOut(ctx) {
-		err = fmt.Errorf("%s of them are done after %s; the fan-out of the others continues, and 'fanmail status ID --wait' waits for one: %w",
+		err = fmt.Errorf("%s of them are done after %s; 'fanmail status ID --wait' waits for one of the others: %w",
 			count(done.Load()), &r.limit, errTimeout)
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/fanmail/fanmail/internal/app"
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 func newStatus(p program.Process) *cobra.Command {
@@ -63,16 +64,28 @@ func printStatus(w io.Writer, s client.Status) error {
 	if s.Fanout.GivenUp > 0 {
 		givenUp = fmt.Sprintf("given up    in %s\n", plural(s.Fanout.GivenUp, "partition", "partitions"))
 	}
-	state := string(s.Fanout.State)
-	if s.Fanout.WaitingFor != "" {
-		state += ", waits for: " + string(s.Fanout.WaitingFor)
-	}
-	if s.Fanout.Until != nil {
-		state += ", until about " + showTime(s.Fanout.Until.Time)
-	}
+	state := string(s.Fanout.State) + waits(s.Fanout)
 	return printf(w, "message     %s\nfrom        %s\nsent        %s\nstate       %s\nrecipients  %s\ndelivered   %s\nskipped     %s%s\n%s",
 		s.ID, program.Printable(string(s.From)), showTime(s.Sent.Time), state,
 		count(s.Fanout.Recipients), count(s.Fanout.Delivered), count(s.Fanout.Skipped), whySkipped(s.Fanout.Skipped, s.Fanout.NeverSeen, s.Fanout.Blocked), givenUp)
+}
+
+// waits says what a message waits for, and until when, after a comma. It is empty if the message moves.
+func waits(f client.Fanout) string {
+	text := string(f.WaitingFor)
+	switch {
+	case text == "":
+		return ""
+	case f.WaitingFor != message.WaitingForWorker:
+	case f.State == message.StatePending: // otherwise it would wait for a router
+		text += " (no fan-out worker runs)"
+	default:
+		text += " (no fan-out worker runs, or none has time)"
+	}
+	if f.Until != nil {
+		text += ", until about " + showTime(f.Until.Time)
+	}
+	return ", waits for: " + text
 }
 
 // whySkipped says why recipients were skipped, and when they get the message. It is empty if none was skipped.

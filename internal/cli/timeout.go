@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,8 +67,9 @@ func (e *overdueError) Error() string {
 	if e.last.ID.IsZero() {
 		return fmt.Sprintf("message %s: no status within %s: %v", e.id, e.after, e.err)
 	}
-	return fmt.Sprintf("message %s is %s after %s, with %s handled: its fan-out continues, and 'fanmail status %s --wait' waits again",
-		e.id, e.last.Fanout.State, e.after, plural(e.last.Fanout.Recipients, "recipient", "recipients"), e.id)
+	next := cmp.Or(waits(e.last.Fanout), ": its fan-out continues")
+	return fmt.Sprintf("message %s is %s after %s, with %s handled%s, and 'fanmail status %s --wait' waits again",
+		e.id, e.last.Fanout.State, e.after, plural(e.last.Fanout.Recipients, "recipient", "recipients"), next, e.id)
 }
 
 func (e *overdueError) Unwrap() error { return e.err }

@@ -30,6 +30,7 @@ func waitShowing(ctx context.Context, p program.Process, c *client.Client, id me
 			return status, err
 		}
 		status = now
+		bar.note = waits(status.Fanout)
 		if bar.set(status.Fanout.Recipients); status.Fanout.State == message.StateDone {
 			return status, nil
 		}

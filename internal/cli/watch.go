@@ -93,5 +93,5 @@ func printWatched(to io.Writer, w watched) error {
 	if w.SecondsLeft != nil {
 		left = fmt.Sprintf(", about %s to go", seconds(time.Duration(*w.SecondsLeft*float64(time.Second))))
 	}
-	return printf(to, "%-8s %s of about %s, %s a second%s\n", w.State, count(w.Recipients), count(w.Audience), count(int64(w.Rate)), left)
+	return printf(to, "%-8s %s of about %s, %s a second%s%s\n", w.State, count(w.Recipients), count(w.Audience), count(int64(w.Rate)), left, waits(w.Fanout))
 }

@@ -89,7 +89,7 @@ func checkEmpty(engine *pebble.DB) (err error) {
 }
 
 // recordFormat records the format, unless one is recorded.
-func (db *DB) recordFormat(opts Options) error {
+func (db *DB) recordFormat(dir string, opts Options) error {
 	_, closer, err := db.engine.Get(formatKey)
 	if err == nil {
 		return closer.Close()
@@ -102,5 +102,6 @@ func (db *DB) recordFormat(opts Options) error {
 	db.set(formatKey, encodeValue(format), pebble.Sync)
 	// Pebble begins the first log in its oldest format, in which a replay ends silently at damage. A flush begins the next log.
 	db.write(db.engine.Flush)
+	opts.Logger.Info().Str("store", dir).Msg("created a new store: the data folder had none")
 	return nil
 }

@@ -194,7 +194,7 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 	files.open.Store(true)
 	db := newDB(engine, lock, opts)
 	db.stalls, db.files = stalls, files
-	if err = db.recordFormat(opts); err == nil {
+	if err = db.recordFormat(dir, opts); err == nil {
 		err = db.inbox.findRemoved()
 	}
 	if err != nil {

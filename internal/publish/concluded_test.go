@@ -23,7 +23,7 @@ func TestStatusWhileThePlanEnds(t *testing.T) {
 			t.Parallel()
 			for after, hurt := 0, true; hurt; after++ {
 				d := newDesk(t)
-				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
+				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, Waits: progress.Waits{ResumeAfter: rig.ResumeAfter}, Now: d.Clock.Now})
 				m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 				dead := progress.Scan{Delivered: 1, Dead: true}
 				d.record(t, m.ID, progress.Scan{Joined: true, Done: true, Delivered: 5, Skipped: 2}, dead.GiveUp())

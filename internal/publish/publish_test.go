@@ -252,7 +252,7 @@ func TestClockAhead(t *testing.T) {
 				unfinished, err := d.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 10)
 				require.NoError(t, err)
 				require.Empty(t, unfinished)
-				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
+				reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, Waits: progress.Waits{ResumeAfter: rig.ResumeAfter}, Now: d.Clock.Now})
 				_, err = reporter.Status(t.Context(), stored[0].ID)
 				require.ErrorIs(t, err, message.ErrNotFound)
 				require.Equal(t, 1, strings.Count(log.String(), "\n"), "one line for the call: %s", log)
@@ -413,7 +413,7 @@ func TestHangingUp(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, Waits: progress.Waits{ResumeAfter: rig.ResumeAfter}, Now: d.Clock.Now})
 	m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 	status, err := reporter.Status(t.Context(), m.ID)
 	require.NoError(t, err)
@@ -447,7 +447,7 @@ func TestStatus(t *testing.T) {
 	}
 
 	room := false
-	reporter = publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, Room: func() bool { return room }, Now: d.Clock.Now})
+	reporter = publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, Waits: progress.Waits{Room: func() bool { return room }}, Now: d.Clock.Now})
 	for lane, waits := range map[string]message.WaitingFor{"medium": "worker", "bulk": "room"} {
 		m := one(t, d.Publish(t.Context(), []publish.Request{request("", "body")}))
 		_, err = d.Progress.Plan(t.Context(), m.ID, lane, []int{0, 1}, d.Clock.Now())
@@ -493,7 +493,7 @@ func TestStatus(t *testing.T) {
 func TestNeverSeen(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, Waits: progress.Waits{ResumeAfter: rig.ResumeAfter}, Now: d.Clock.Now})
 	_, err := d.Users.View(t.Context(), []userstate.View{rig.Rules().View("seen", d.Clock.Now(), d.Clock.Now())})
 	require.NoError(t, err)
 	states, err := d.Users.Lookup(t.Context(), []message.UserID{"seen"})
@@ -527,7 +527,7 @@ func TestNeverSeen(t *testing.T) {
 func TestForSubscribers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: d.Clock.Now})
+	reporter := publish.NewReporter(d.Messages, d.Progress, d.Edges, d.Users, publish.ReporterOptions{Partitions: rig.Partitions, Waits: progress.Waits{ResumeAfter: rig.ResumeAfter}, Now: d.Clock.Now})
 	edges := []follow.Pair{
 		{Follower: "ann", Followee: message.Topic("go").Source()},
 		{Follower: "ben", Followee: message.Topic("go/fmt").Source()},

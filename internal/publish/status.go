@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/internal/progress"
-	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -30,9 +29,6 @@ type Status struct {
 	Until      time.Time
 }
 
-// still is how long a plan has not moved when its message counts as waiting. A batch takes less.
-const still = 5 * time.Second
-
 // Reporter reads the status of messages. It is safe for concurrent use.
 type Reporter struct {
 	messages message.Store
@@ -45,11 +41,8 @@ type Reporter struct {
 // ReporterOptions configures a Reporter.
 type ReporterOptions struct {
 	Partitions int
-	// ResumeAfter is after which time a message that does not move is routed again.
-	ResumeAfter time.Duration
-	// Room reports whether the store has room for deliveries of the bulk lane. Nil means always.
-	Room func() bool
-	Now  func() time.Time
+	Waits      progress.Waits
+	Now        func() time.Time
 	// Removed, unless it is nil, reports whether a message that was for a user has expired in their inbox, or whether they have deleted it.
 	Removed func(context.Context, message.UserID, message.ID) (bool, error)
 }
@@ -69,7 +62,7 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	if stored.Void {
 		return Status{}, message.ErrNotFound
 	}
-	status := Status{Message: stored.Message, State: message.StatePending, WaitingFor: message.WaitingForRouter}
+	status := Status{Message: stored.Message, State: message.StatePending, WaitingFor: r.opts.Waits.Unplanned()}
 	fanout, err := r.progress.Get(ctx, id)
 	switch {
 	case errors.Is(err, progress.ErrNotFound):
@@ -77,7 +70,7 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 		return Status{}, err
 	default: // also if all scans are done: another attempt may write the ending first, with other counts
 		status.State, status.Lane = message.StateRunning, fanout.Lane
-		status.WaitingFor, status.Until = r.waitsFor(fanout)
+		status.WaitingFor, status.Until = r.opts.Waits.Planned(fanout, r.opts.Now())
 	}
 	outcome := fanout.Outcome()
 	endings, err := r.messages.Endings(ctx, []message.Ref{stored.Ref()})
@@ -93,34 +86,6 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	}
 	status.Delivered, status.Skipped, status.GivenUp = outcome.Delivered, outcome.Skipped+int64(stored.Blocked), outcome.GivenUp
 	return status, nil
-}
-
-// waitsFor returns what a planned fan-out waits for, and about until when.
-func (r *Reporter) waitsFor(f progress.Fanout) (what message.WaitingFor, until time.Time) {
-	open, begun := 0, false
-	for _, s := range f.Scans {
-		if s.Arc.Noted {
-			return message.WaitingForStore, time.Time{}
-		}
-		if s.Open() {
-			open++
-		}
-		begun = begun || s.Joined
-	}
-	switch {
-	case f.Done():
-		return "", time.Time{}
-	case open == 0:
-		return message.WaitingForDeadLetter, time.Time{}
-	case r.opts.Now().Sub(f.Moved) < still:
-		return "", time.Time{}
-	case f.Lane == string(event.Bulk) && r.opts.Room != nil && !r.opts.Room():
-		return message.WaitingForRoom, time.Time{}
-	case !begun:
-		return message.WaitingForWorker, time.Time{}
-	default:
-		return message.WaitingForLostWorker, f.Moved.Add(r.opts.ResumeAfter)
-	}
 }
 
 // maxNamed is how many of the users that a message names NeverSeen looks at.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +56,7 @@ type Current struct {
 	record   Record
 	values   Values
 	declared attribute.Set
+	running  []Process         // as of the last report
 	logged   map[string]string // by key, the recorded value that was last logged as different
 	opened   bool              // Open has returned
 }
@@ -72,7 +74,7 @@ func New(opts Options) (*Current, error) {
 // process does not fit the record. It can be called again after an error.
 func (c *Current) Open(ctx context.Context, store Store) error {
 	c.store = store
-	if _, err := store.Report(ctx, c.opts.Process); err != nil {
+	if err := c.report(ctx); err != nil {
 		return err
 	}
 	if err := c.Load(ctx); err != nil {
@@ -215,12 +217,38 @@ func (c *Current) Poll(intake, _ context.Context) {
 
 // Report reports the process every ten seconds until intake ends.
 func (c *Current) Report(intake, _ context.Context) {
-	c.repeat(intake, reportEvery, func(ctx context.Context) error {
-		_, err := c.store.Report(ctx, c.opts.Process)
-		return err
-	}, func(err error) {
+	c.repeat(intake, reportEvery, c.report, func(err error) {
 		c.opts.Logger.Warn().Err(err).Msg("this process cannot be recorded: it is tried again")
 	})
+}
+
+// report reports the process, and looks which others run.
+func (c *Current) report(ctx context.Context) error {
+	running, err := c.seen(ctx, 3*reportEvery)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = running
+	return nil
+}
+
+// seen reports the process, and returns those that were seen within a time, this one among them.
+func (c *Current) seen(ctx context.Context, within time.Duration) ([]Process, error) {
+	now, err := c.store.Report(ctx, c.opts.Process)
+	if err != nil {
+		return nil, err
+	}
+	processes, err := c.store.Processes(ctx)
+	return slices.DeleteFunc(processes, func(p Process) bool { return now.Sub(p.Seen) > within }), err
+}
+
+// Runs reports whether a process with a role ran when this process last looked. A process that has ended counts for 30 to 40 s.
+func (c *Current) Runs(role string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.ContainsFunc(c.running, func(p Process) bool { return slices.Contains(strings.Split(p.Role, "+"), role) })
 }
 
 // repeat calls do at intervals until intake ends, and logs the first failure of several.

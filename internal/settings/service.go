@@ -92,7 +92,7 @@ func (s *Service) Change(ctx context.Context, key, value string, dryRun, confirm
 }
 
 func (s *Service) change(ctx context.Context, key, value string, dryRun, confirmed bool) (changed bool, err error) {
-	running, err := s.running(ctx)
+	running, err := s.current.seen(ctx, seenWithin)
 	if err != nil {
 		return false, err
 	}
@@ -146,17 +146,4 @@ func removes(before, after Values) string {
 		return "messages that have expired in all inboxes are removed"
 	}
 	return ""
-}
-
-// running returns the processes that were seen within a minute, this one among them.
-func (s *Service) running(ctx context.Context) ([]Process, error) {
-	now, err := s.current.store.Report(ctx, s.current.opts.Process)
-	if err != nil {
-		return nil, err
-	}
-	processes, err := s.current.store.Processes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(processes, func(p Process) bool { return now.Sub(p.Seen) > seenWithin }), nil
 }

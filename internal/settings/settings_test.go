@@ -201,6 +201,34 @@ func TestAChangeMustFitTheProcesses(t *testing.T) {
 	w.process(t, "again", mongodb(10*time.Second))
 }
 
+// A process that has ended still counts as running for at most 30 s by its last report.
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.process(t, "first", nil)
+	w.clock.pass(30 * time.Second)
+	p := w.newProcess(t, "second", nil)
+	require.False(t, p.Runs("rehydrator"), "not opened")
+	require.NoError(t, p.Open(t.Context(), w.Settings()))
+	require.True(t, p.Runs("rehydrator"))
+	require.False(t, p.Runs("worker"))
+	w.worker(t)
+	require.False(t, p.Runs("worker"), "it has not looked since")
+	require.NoError(t, p.Open(t.Context(), w.Settings()))
+	require.True(t, p.Runs("worker"))
+	w.clock.pass(30*time.Second + time.Millisecond)
+	require.NoError(t, p.Open(t.Context(), w.Settings()))
+	require.False(t, p.Runs("worker"))
+	require.True(t, p.Runs("rehydrator"))
+}
+
+// worker reports a process with several roles.
+func (w *world) worker(t *testing.T) {
+	t.Helper()
+	_, err := w.Settings().Report(t.Context(), settings.Process{Name: "worker", Role: "publisher+worker"})
+	require.NoError(t, err)
+}
+
 func TestChangesByManyLoseNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -243,6 +271,8 @@ func (s *brokenStore) count(n *int) error {
 func (s *brokenStore) Load(context.Context) (settings.Record, error) {
 	return settings.First(config.Default().Recorded().Texts(), epoch), s.count(&s.loads)
 }
+
+func (*brokenStore) Processes(context.Context) ([]settings.Process, error) { return nil, nil }
 
 func (s *brokenStore) Report(context.Context, settings.Process) (time.Time, error) {
 	return epoch, s.count(&s.reports)

@@ -70,6 +70,8 @@ const (
 	ReasonBus ReasonName = "bus"
 	// ReasonDisk means that the disk is nearly full. The server refuses messages and edges, and serves everything else.
 	ReasonDisk ReasonName = "disk"
+	// ReasonWorker means that no fan-out worker runs anywhere. A publisher still accepts messages, which wait for one.
+	ReasonWorker ReasonName = "worker"
 )
 
 // Reason is a reason why a server is not ready, or refuses some requests.

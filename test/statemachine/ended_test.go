@@ -119,7 +119,7 @@ func (e *ended) drain() {
 func (e *ended) statuses(messages []message.Message) (all []publish.Status) {
 	t := e.t
 	t.Helper()
-	reporter := publish.NewReporter(e.Messages, e.Progress, e.Edges, e.Users, publish.ReporterOptions{Partitions: rig.Partitions, ResumeAfter: rig.ResumeAfter, Now: e.Clock.Now})
+	reporter := publish.NewReporter(e.Messages, e.Progress, e.Edges, e.Users, publish.ReporterOptions{Partitions: rig.Partitions, Waits: progress.Waits{ResumeAfter: rig.ResumeAfter}, Now: e.Clock.Now})
 	for _, m := range messages {
 		status, err := reporter.Status(t.Context(), m.ID)
 		require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -27,6 +28,11 @@ type Engines struct{}
 
 // OpenStore opens the Pebble store.
 func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settings.Current, opts app.Options) (*app.Store, error) {
+	streams := filepath.Join(cfg.Data, "nats")
+	if _, err := os.Stat(streams); cfg.NATS.URL != "" && err == nil { // a restore has made them, or a server without nats.url
+		return nil, fmt.Errorf("with nats.url no server reads the logins and dead letters in %s: start once without it, redrive or drop all "+
+			"dead letters (fanmail dlq), stop, and remove that folder", streams)
+	}
 	stamp := opts.Stamp
 	if stamp == nil {
 		stamp = newStampClock(opts.Now, opts.Elapsed, current.ClockTolerance).now
