@@ -93,7 +93,7 @@ func (s operation) gather(ctx context.Context, e *Explanation) (err error) {
 		if err != nil {
 			return err
 		}
-		e.WaitingFor, e.Until = fanout.waits, fanout.until
+		e.WaitingFor, e.Until = s.opts.Waits.For(fanout.plan, s.opts.Now())
 		e.Scan, e.Planned, e.InPlan, e.Ending = fanout.scan, fanout.planned, fanout.inPlan, fanout.ending
 		for i, gap := range e.State.Gaps {
 			if gap.Holds(e.Stored.Sent()) {

@@ -161,8 +161,8 @@ func TestExplain(t *testing.T) {
 			verdict: verdict.InFlight, sentence: `ben does not have ID yet: its fan-out in their partition, 1, stands at "aaron" and has yet to come to them.`,
 		},
 		"not planned, without a worker": {
-			arrange: func(w *world) message.Message { w.workerless = true; return w.toFollowers(sent) },
-			verdict: verdict.InFlight,
+			arrange:  func(w *world) message.Message { w.workerless = true; return w.toFollowers(sent) },
+			verdict:  verdict.InFlight,
 			sentence: `ben does not have ID yet: its fan-out has not been planned since it was stored at 2026-01-02T02:54:05.000Z; no fan-out worker runs: start one.`,
 		},
 		"in flight, without a worker": {
@@ -171,7 +171,7 @@ func TestExplain(t *testing.T) {
 				w.workerless, w.now = true, w.now.Add(30*time.Second)
 				return m
 			},
-			verdict: verdict.InFlight,
+			verdict:  verdict.InFlight,
 			sentence: `ben does not have ID yet: its fan-out in their partition, 1, stands at the beginning and has yet to come to them; no fan-out worker runs: start one.`,
 		},
 		"in flight, with busy workers": {
@@ -180,7 +180,7 @@ func TestExplain(t *testing.T) {
 				w.now = w.now.Add(30 * time.Second)
 				return m
 			},
-			verdict: verdict.InFlight,
+			verdict:  verdict.InFlight,
 			sentence: `ben does not have ID yet: its fan-out in their partition, 1, stands at the beginning and has yet to come to them; it waits for: worker.`,
 		},
 		"in flight, with a lost worker": {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -14,9 +13,7 @@ import (
 type standing struct {
 	scan            progress.Scan
 	planned, inPlan bool
-	// waits is what the fan-out waits for, or empty; until is about until when, or zero.
-	waits message.WaitingFor
-	until time.Time
+	plan            progress.Fanout
 	// ending is how the fan-out ended, or nil. Then the plan may be gone, and the scan counts as done: nothing says what it was.
 	ending *message.Ending
 }
@@ -26,13 +23,12 @@ func (s standing) givenUp() bool { return s.ending != nil && s.ending.GivenUp > 
 
 // standing reads the plan first, and then how it ended. The other way round, a plan could end in between.
 func (s *Service) standing(ctx context.Context, partition int, ref message.Ref) (standing, error) {
-	found := standing{waits: s.opts.Waits.Unplanned()}
+	var found standing
 	fanout, err := s.stores.Progress.Get(ctx, ref.ID)
 	switch {
 	case err == nil:
-		found.planned = true
+		found.planned, found.plan = true, fanout
 		found.scan, found.inPlan = fanout.Scans[partition]
-		found.waits, found.until = s.opts.Waits.Planned(fanout, s.opts.Now())
 	case !errors.Is(err, progress.ErrNotFound):
 		return standing{}, err
 	}

@@ -25,7 +25,7 @@ type progress struct {
 	now   func() time.Time
 	label string
 	note  string // after the amount; set by the only user
-	total int64 // 0 if it is unknown
+	total int64  // 0 if it is unknown
 
 	mu   sync.Mutex
 	done int64

@@ -25,16 +25,9 @@ type Waits struct {
 // None reports whether no fan-out worker runs.
 func (w Waits) None() bool { return w.Workers != nil && !w.Workers() }
 
-// Unplanned returns what a message without a plan waits for. Fan-out workers are routers, too.
-func (w Waits) Unplanned() message.WaitingFor {
-	if w.None() {
-		return message.WaitingForWorker
-	}
-	return message.WaitingForRouter
-}
-
-// Planned returns what a planned fan-out waits for, or "" if it moves; and about until when, or zero.
-func (w Waits) Planned(f Fanout, now time.Time) (what message.WaitingFor, until time.Time) {
+// For returns what a fan-out waits for, or "" if it moves; and about until when, or zero. Without a plan, f is zero. Fan-out workers are
+// routers, too.
+func (w Waits) For(f Fanout, now time.Time) (what message.WaitingFor, until time.Time) {
 	open, begun, noted := 0, false, false
 	for _, s := range f.Scans {
 		if s.Open() {
@@ -44,6 +37,10 @@ func (w Waits) Planned(f Fanout, now time.Time) (what message.WaitingFor, until 
 	}
 	moves := now.Sub(f.Moved) < still
 	switch {
+	case f.ID.IsZero() && !w.None():
+		return message.WaitingForRouter, time.Time{}
+	case f.ID.IsZero():
+		return message.WaitingForWorker, time.Time{}
 	case f.Done():
 		return "", time.Time{}
 	case open == 0:

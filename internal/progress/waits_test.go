@@ -35,7 +35,7 @@ func TestWaits(t *testing.T) {
 	} {
 		for _, running := range []bool{true, false} {
 			workers = running
-			what, until := waits.Planned(progress.Fanout{Lane: "medium", Moved: moved, Scans: map[int]progress.Scan{0: test.scan}}, moved.Add(test.after))
+			what, until := waits.For(progress.Fanout{ID: message.MinID(moved), Lane: "medium", Moved: moved, Scans: map[int]progress.Scan{0: test.scan}}, moved.Add(test.after))
 			if !running {
 				test.waits, test.until = test.none, 0
 			}
@@ -47,6 +47,9 @@ func TestWaits(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, message.WaitingForWorker, waits.Unplanned())
-	require.Equal(t, message.WaitingForRouter, progress.Waits{}.Unplanned())
+	for waits, want := range map[*progress.Waits]message.WaitingFor{&waits: "worker", {}: "router"} {
+		what, until := waits.For(progress.Fanout{}, moved)
+		require.Equal(t, want, what)
+		require.Zero(t, until)
+	}
 }

@@ -62,7 +62,7 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	if stored.Void {
 		return Status{}, message.ErrNotFound
 	}
-	status := Status{Message: stored.Message, State: message.StatePending, WaitingFor: r.opts.Waits.Unplanned()}
+	status := Status{Message: stored.Message, State: message.StatePending}
 	fanout, err := r.progress.Get(ctx, id)
 	switch {
 	case errors.Is(err, progress.ErrNotFound):
@@ -70,8 +70,8 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 		return Status{}, err
 	default: // also if all scans are done: another attempt may write the ending first, with other counts
 		status.State, status.Lane = message.StateRunning, fanout.Lane
-		status.WaitingFor, status.Until = r.opts.Waits.Planned(fanout, r.opts.Now())
 	}
+	status.WaitingFor, status.Until = r.opts.Waits.For(fanout, r.opts.Now())
 	outcome := fanout.Outcome()
 	endings, err := r.messages.Endings(ctx, []message.Ref{stored.Ref()})
 	if err == nil {

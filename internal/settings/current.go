@@ -225,13 +225,12 @@ func (c *Current) Report(intake, _ context.Context) {
 // report reports the process, and looks which others run.
 func (c *Current) report(ctx context.Context) error {
 	running, err := c.seen(ctx, 3*reportEvery)
-	if err != nil {
-		return err
+	if err == nil {
+		c.mu.Lock()
+		c.running = running
+		c.mu.Unlock()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running = running
-	return nil
+	return err
 }
 
 // seen reports the process, and returns those that were seen within a time, this one among them.
