@@ -3,15 +3,18 @@ package pebblestore_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -216,4 +219,18 @@ func raiseVersions(t *testing.T, db *pebblestore.DB) {
 		}
 	}
 	require.NoError(t, it.Close())
+}
+
+// Whoever names the wrong folder sees that it had no store.
+func TestANewStoreIsLogged(t *testing.T) {
+	t.Parallel()
+	files, logged := vfs.NewMem(), &telemetrytest.Buffer{}
+	for range 2 {
+		opts := options(t, files)
+		opts.Logger = zerolog.New(logged)
+		db, err := pebblestore.Open(t.Context(), "store", opts)
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+		require.Equal(t, 1, strings.Count(logged.String(), `"store":"store","message":"created a new store: the data folder had none"`), logged.String())
+	}
 }
