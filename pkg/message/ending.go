@@ -18,9 +18,9 @@ type WaitingFor string
 const (
 	// WaitingForRouter is a message that no router has taken.
 	WaitingForRouter WaitingFor = "router"
-	// WaitingForWorker is a message whose tasks no worker has begun.
+	// WaitingForWorker is a message whose tasks no worker has begun, or any message that does not move while no fan-out worker runs.
 	WaitingForWorker WaitingFor = "worker"
-	// WaitingForLostWorker is a message that has stopped: its worker, or its task, is gone. It is routed again.
+	// WaitingForLostWorker is a message that has stopped: its worker is gone and another one gets its task, or the task is gone and it is routed again.
 	WaitingForLostWorker WaitingFor = "lost-worker"
 	// WaitingForStore is a message some of whose recipients cannot be reached, because a part of the database does not answer.
 	WaitingForStore WaitingFor = "store"
