@@ -104,7 +104,7 @@ func (a *App) Start(ctx context.Context) error {
 		a.flush(ctx)
 		return errors.Join(err, a.server.stop(ctx), a.world.close())
 	}
-	a.opts.Logger.Info().Str("url", a.URL()).Str("data", a.config.Data).Str("store", a.config.Store).Any("roles", a.opts.Roles).
+	a.opts.Logger.Info().Str("url", a.URL()).Str("data", a.config.Data).Str("store", a.config.Store).Str("roles", a.roles()).
 		Msg("fanmail is ready")
 	return nil
 }

@@ -59,23 +59,32 @@ func TestNoLineOfTheLogHasABody(t *testing.T) {
 			require.NoError(t, events.Emit(t.Context(), event.DeadLetter{Subject: subject, Payload: []byte(payload)}))
 		}
 	}
+	login, err := event.Login{User: "ann"}.Encode()
+	require.NoError(t, err)
+	require.NoError(t, events.DeadLetter(t.Context(), event.DeadLetter{
+		Version: event.Version, Reason: event.ReasonPanic, Subject: subjects[0], Payload: login,
+	}))
 	var page client.DeadLetterPage
 	require.Eventually(t, func() bool {
 		w.ask(t, http.MethodGet, "/v1/admin/dlq", "", 200, &page, unrecorded)
-		return len(page.Letters) == 3*len(subjects)
+		return len(page.Letters) == 3*len(subjects)+1
 	}, time.Minute, 10*time.Millisecond)
 	for i, letter := range page.Letters {
 		id := "/v1/admin/dlq/" + strconv.FormatUint(letter.ID, 10)
-		if i%2 == 0 {
-			w.ask(t, http.MethodDelete, id, "", 204, nil)
-		} else {
+		switch {
+		case letter.Reason == event.ReasonPanic:
 			w.ask(t, http.MethodPost, id+":redrive", "", 204, nil)
+		case i%2 == 0:
+			w.ask(t, http.MethodDelete, id, "", 204, nil)
+		default:
+			w.ask(t, http.MethodPost, id+":redrive", "", 409, nil)
 		}
 	}
 
 	log := w.log.String()
 	for _, line := range []string{
 		"a dead letter", "dead letter is redriven", "dead letter is dropped", "message is done", "user is rehydrated", `"message":"request"`,
+		`"roles":"publisher+fanout-worker+rehydrator"`,
 	} {
 		require.Contains(t, log, line)
 	}

@@ -77,9 +77,6 @@ func (l *look) readInbox(ctx context.Context) error {
 			case !e.Deleted:
 				l.lostSlot(b.Sequence, slot)
 			}
-			if !e.ID.IsZero() && !e.Deleted && !e.Expired {
-				l.entries++
-			}
 		}
 		above = b
 		return true
@@ -96,6 +93,11 @@ func (l *look) readInbox(ctx context.Context) error {
 	slices.SortFunc(l.holds, func(x, y held) int {
 		return cmp.Or(x.id.Compare(y.id), cmp.Compare(x.sequence, y.sequence), cmp.Compare(x.slot, y.slot))
 	})
+	for _, h := range l.holds { // by now it is known what has expired
+		if !h.deleted && l.expired.Less(h.id) {
+			l.entries++
+		}
+	}
 	return nil
 }
 

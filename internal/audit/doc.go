@@ -18,7 +18,8 @@
 //	in flight      the fan-out of the message has not reached the user yet
 //	rehydrating    the user has a mark or a sweep, or the state changed during every look: missing messages and numbers of gaps
 //	dead-lettered  the fan-out was given up before it reached the user
-//	tolerated      the message is in the inbox, and was sent so close to the beginning or end of a span that this may be right
+//	tolerated      the message is in the inbox, and was sent so close to the beginning or end of a span that this may be right, or after the
+//	               horizon
 //
 // A message sent after the user's horizon may be in the inbox or not: a rehydration appends it, and a view may have been recorded for an
 // earlier time.

@@ -243,6 +243,7 @@ func (l *look) compare(ctx context.Context, messages []message.Stored) error {
 		if err := l.compareCopies(ctx, m, copies); err != nil {
 			return err
 		}
+		deleted := slices.ContainsFunc(copies, func(h held) bool { return h.deleted })
 		switch gap := l.gap(m.ID); {
 		case gap >= 0:
 			if !l.deleted[m.ID] {
@@ -250,6 +251,10 @@ func (l *look) compare(ctx context.Context, messages []message.Stored) error {
 			}
 			l.overlap(l.state.Gaps[gap], m, copies)
 		case m.Sent().After(l.horizon()):
+			if len(copies) > 0 && !deleted {
+				l.tolerated++
+			}
+		case deleted:
 		default:
 			if l.expected++; len(copies) == 0 {
 				absent = append(absent, missed{m, l.fresh(m.Message, l.user, edges)})

@@ -95,19 +95,15 @@ func (p *pipeline) act(t *testing.T) {
 		p.rehydrator.Work(ctx)
 	case 10:
 		user := p.user()
-		page, err := p.inboxes.Read(ctx, user, inbox.Request{Limit: 20, Peek: true})
-		require.NoError(t, err)
-		if len(page.Entries) > 0 {
-			require.NoError(t, p.inboxes.Delete(ctx, user, page.Entries[p.random.IntN(len(page.Entries))].ID))
+		if shown, _ := p.ReadInbox(ctx, t, user, 20); len(shown) > 0 {
+			require.NoError(t, p.inboxes.Delete(ctx, user, shown[p.random.IntN(len(shown))]))
 		}
 	case 11:
 		p.Clock.Advance([]time.Duration{time.Millisecond, time.Second, rig.Slack, rig.DormantAfter / 2, 2 * rig.DormantAfter}[p.random.IntN(5)])
 	case 12:
 		user := p.user()
-		page, err := p.inboxes.Read(ctx, user, inbox.Request{Limit: 20, Peek: true})
-		require.NoError(t, err)
-		if len(page.Entries) > 0 {
-			err := p.inboxes.MarkRead(ctx, user, page.Entries[p.random.IntN(len(page.Entries))].ID)
+		if shown, _ := p.ReadInbox(ctx, t, user, 20); len(shown) > 0 {
+			err := p.inboxes.MarkRead(ctx, user, shown[p.random.IntN(len(shown))])
 			require.True(t, err == nil || errors.Is(err, rehydrate.ErrUnfinished) || errors.Is(err, userstate.ErrNotFound), "%v", err)
 		}
 	}

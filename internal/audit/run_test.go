@@ -41,7 +41,14 @@ func TestApart(t *testing.T) {
 		},
 		"deleted": {
 			arrange: func(w *world) { w.delete(w.fill(2)[0].ID) },
-			want:    verdict.Summary{Entries: 1, Expected: 2},
+			want:    verdict.Summary{Entries: 1, Expected: 1},
+		},
+		"expired, and not removed yet": {
+			arrange: func(w *world) {
+				until := w.fill(3)[1].ID
+				w.change(func(s *userstate.State) { s.Purged = until })
+			},
+			want: verdict.Summary{Entries: 1, Expected: 1},
 		},
 		"not planned": {
 			arrange: func(w *world) { w.toFollowers(sent) },
@@ -93,7 +100,7 @@ func TestApart(t *testing.T) {
 				w.deliver(w.toFollowers(epoch.Add(dormantAfter + time.Millisecond)))
 				w.pass(w.toFollowers(epoch.Add(dormantAfter + time.Millisecond)))
 			},
-			want: verdict.Summary{Entries: 1},
+			want: verdict.Summary{Entries: 1, Tolerated: 1},
 		},
 		"rehydrated, with a gap in which something was deleted": {
 			arrange: func(w *world) {

@@ -41,7 +41,11 @@ func newAdminSettings(p program.Process) *cobra.Command {
 			}
 			return out.print(client.SettingList{Settings: list}, func(w io.Writer) error {
 				return eachLine(w, list, func(s client.Setting) string {
-					return fmt.Sprintf("%-20s %-14s configured %-10s since %s", s.Key, s.Recorded, s.Configured, showTime(s.Since.Time))
+					line := fmt.Sprintf("%-20s %-14s since %s", s.Key, s.Recorded, showTime(s.Since.Time))
+					if s.Configured != s.Recorded {
+						line += ", configured " + s.Configured
+					}
+					return line
 				})
 			})
 		}

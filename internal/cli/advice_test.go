@@ -62,7 +62,7 @@ func TestErrorsNameTheToken(t *testing.T) {
 			requireOneLine(t, got.stderr)
 		})
 	}
-	require.Empty(t, run{args: []string{"inbox", "ben", "--token-file", good, "--server", url}}.do(t.Context(), t).stderr)
+	require.Empty(t, run{args: []string{"inbox", "ben", "--as-user", "--token-file", good, "--server", url}}.do(t.Context(), t).stderr)
 }
 
 // serveRole starts an app with one role and returns its URL.

@@ -29,7 +29,8 @@ func newDLQ(p program.Process) *cobra.Command {
 			"  drop ID...     Drop dead letters permanently. Fan-out does not deliver to the recipients of a dropped task, and\n" +
 			"                 its message counts as finished. The server logs each dropped letter.\n\n" +
 			"The reason damaged stands for all messages that a user missed because of a damaged record: redriving delivers\n" +
-			"them, and is refused while the record is damaged.",
+			"them, and is refused while the record is damaged. Work that the server cannot read is refused, too: drop what is\n" +
+			"malformed, and redrive what has the reason newer_version after the upgrade.",
 		Example: "  fanmail dlq list --reason too_large\n  fanmail dlq list --json | jq -r .message\n" +
 			"  fanmail dlq redrive 17 18\n  fanmail dlq drop --all --reason message_not_found",
 	}

@@ -33,7 +33,8 @@ func newImport(p program.Process) *cobra.Command {
 		Short: "Import edges, users, identities, topics or subscriptions from a file",
 		Long: "Import edges, users, identities, topics or subscriptions from FILE, or from standard input if FILE is -. The file\n" +
 			"may be compressed with gzip. Blank lines and lines that begin with # are ignored. The command reads the whole file\n" +
-			"first: if a line is bad, it sends nothing. What exists stays unchanged, so you can repeat an import.\n\n" +
+			"first: if a line is bad, it sends nothing. What exists stays unchanged and counts as imported, so you can\n" +
+			"repeat an import.\n\n" +
 			"  follows        Who follows whom: each line has a follower, a tab and a followee. A first line that is exactly the\n" +
 			"                 words follower, tab, followee is skipped, and the command says so.\n" +
 			"  users          When users were last seen: JSON objects with the fields user and last_viewed, one a line. The\n" +

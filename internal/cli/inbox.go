@@ -24,6 +24,7 @@ type inboxCommand struct {
 	output  *output
 	options client.InboxOptions
 	all     bool
+	asUser  bool
 	countBy string
 	purge   client.Purge
 }
@@ -34,16 +35,17 @@ func newInbox(p program.Process) *cobra.Command {
 		Short: "Print the inbox of a user, newest first",
 		Long: "Print the inbox of a user, newest first: the time at which each message was sent (UTC), its author, and the\n" +
 			"first line of its body.\n\n" +
-			"Reading an inbox keeps the user active, unless you give --peek. If the user was dormant or never seen, the\n" +
-			"server starts to rebuild the inbox. The inbox is loading until the rebuild is complete.\n\n" +
+			"Looking changes nothing, and fails for a user who was never seen. With --as-user, it is a visit of the user: it\n" +
+			"keeps the user active. If the user was dormant or never seen, the server starts to rebuild the inbox, which is\n" +
+			"loading until the rebuild is complete.\n\n" +
 			"With --attr, --from and --unread, print only the messages for which all of these conditions hold, at most four. A\n" +
 			"condition on a declared attribute (fanmail attribute) is NAME:OP:VALUE, where OP is eq, ne, lt, lte, gt, gte, in\n" +
 			"(values separated by commas) or exists (true or false). The server looks at a part of a large inbox only, so a\n" +
 			"page may be empty although there are older messages: --all looks at everything.\n\n" +
 			"With --count-by, print instead how many of the newest 1,000 messages, and how many unread ones, each author has\n" +
-			"(from), or each value of a declared attribute (attr:NAME). This is no visit of the user.\n\n" +
+			"(from), or each value of a declared attribute (attr:NAME).\n\n" +
 			"With --purge-until, let all messages up to a time expire instead, permanently, and print how many.",
-		Example: "  fanmail inbox ben --limit 10 --peek\n  fanmail inbox ben --all --json | jq -r .id\n" +
+		Example: "  fanmail inbox ben --limit 10\n  fanmail inbox ben --all --json | jq -r .id\n" +
 			"  fanmail inbox ben --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z\n" +
 			"  fanmail inbox ben --unread --from ann --attr total:gte:64 --attr type:in:invoice,reminder --all\n" +
 			"  fanmail inbox ben --count-by attr:type\n" +
@@ -66,7 +68,7 @@ func newInbox(p program.Process) *cobra.Command {
 			return err
 		})
 	}
-	cmd.Flags().BoolVar(&i.options.Peek, "peek", false, "do not count this as a visit of the user")
+	cmd.Flags().BoolVar(&i.asUser, "as-user", false, "count this as a visit of the user")
 	cmd.Flags().StringArrayVar(&i.options.Attrs, "attr", nil, "print only messages whose attribute meets this `condition`, NAME:OP:VALUE; may be repeated")
 	cmd.Flags().StringVar((*string)(&i.options.From), "from", "", "print only messages of this author")
 	cmd.Flags().BoolVar(&i.options.Unread, "unread", false, "print only unread messages")
@@ -96,6 +98,7 @@ func (i *inboxCommand) run(ctx context.Context, cmd *cobra.Command, c *client.Cl
 	if err := i.checkPurge(cmd, purges); err != nil {
 		return err
 	}
+	i.options.Peek = !i.asUser
 	switch {
 	case purges:
 		return i.printPurged(ctx, c, user)
@@ -113,7 +116,7 @@ func (i *inboxCommand) checkPurge(cmd *cobra.Command, purges bool) error {
 	if !purges && i.purge.DryRun {
 		return program.Usagef("--dry-run goes with --purge-until")
 	}
-	for _, name := range []string{"all", "attr", "before", "from", "limit", "peek", "since", "unread", "until"} {
+	for _, name := range []string{"all", "as-user", "attr", "before", "from", "limit", "since", "unread", "until"} {
 		if purges && cmd.Flags().Changed(name) {
 			return program.Usagef("--purge-until prints no messages: give it without --%s", name)
 		}
@@ -141,7 +144,7 @@ func (i *inboxCommand) printPage(ctx context.Context, c *client.Client, user mes
 		return err
 	}
 	return i.output.print(page, func(w io.Writer) error {
-		if err := printTotals(w, user, page); err != nil {
+		if err := i.printTotals(w, user, page); err != nil {
 			return err
 		}
 		if err := printRows(w, i.process.Width(w), page.Messages); err != nil || page.Next == "" {
@@ -186,7 +189,7 @@ func (i *inboxCommand) printAll(ctx context.Context, c *client.Client, user mess
 			return err
 		}
 		if first && !i.output.json {
-			if err := printTotals(i.output.w, user, page); err != nil {
+			if err := i.printTotals(i.output.w, user, page); err != nil {
 				return err
 			}
 		}
@@ -197,10 +200,14 @@ func (i *inboxCommand) printAll(ctx context.Context, c *client.Client, user mess
 	}
 }
 
-func printTotals(w io.Writer, user message.UserID, page client.InboxPage) error {
+func (i *inboxCommand) printTotals(w io.Writer, user message.UserID, page client.InboxPage) error {
 	note := ""
-	if !page.Complete {
+	switch {
+	case page.Complete:
+	case i.asUser:
 		note = ", still loading"
+	default:
+		note = ", dormant or still loading"
 	}
 	return printf(w, "%s: %s, %s unread%s\n", program.Printable(string(user)), plural(page.Total, "message", "messages"), count(page.Unread), note)
 }

@@ -83,14 +83,14 @@ func TestPublishAndRead(t *testing.T) {
 	})
 	t.Run("inbox as text", func(t *testing.T) {
 		t.Parallel()
-		text := fanmail(t, "inbox", "ben", "--server", url, "--peek")
+		text := fanmail(t, "inbox", "ben", "--server", url)
 		require.Regexp(t, `^ben: 2 messages, 2 unread\n.{19}  ann  second\\x1b\[2J\n.{19}  ann  first\n$`, text)
 		text = fanmail(t, "inbox", "ben", "--server", url, "--count-by", "from")
 		require.Equal(t, "ben: 2 messages counted\n    2      2 unread  ann\n", text)
 	})
 	t.Run("inbox on a narrow terminal", func(t *testing.T) {
 		t.Parallel()
-		got := run{args: []string{"inbox", "ben", "--server", url, "--peek"}, width: 31}.do(t.Context(), t)
+		got := run{args: []string{"inbox", "ben", "--server", url}, width: 31}.do(t.Context(), t)
 		require.Regexp(t, `\n.{19}  ann  seco…\n.{19}  ann  first\n$`, got.stdout)
 	})
 	t.Run("inbox page by page", func(t *testing.T) {
@@ -107,7 +107,12 @@ func TestPublishAndRead(t *testing.T) {
 	})
 	t.Run("inbox of somebody never seen", func(t *testing.T) {
 		t.Parallel()
-		require.Regexp(t, `^dora: 1 message, 1 unread, still loading\n.{19}  ann  first\n$`, fanmail(t, "inbox", "dora", "--server", url))
+		for range 2 { // the first one creates nobody
+			got := run{args: []string{"inbox", "dora", "--server", url}}.do(t.Context(), t)
+			require.Equal(t, program.ExitFailed, got.code)
+			require.Contains(t, got.stderr, "this user was never seen")
+		}
+		require.Regexp(t, `^dora: 1 message, 1 unread, still loading\n.{19}  ann  first\n$`, fanmail(t, "inbox", "dora", "--as-user", "--server", url))
 	})
 	t.Run("forged cursor", func(t *testing.T) {
 		t.Parallel()

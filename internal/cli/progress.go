@@ -26,6 +26,7 @@ type progress struct {
 	label string
 	note  string // after the amount; set by the only user
 	total int64  // 0 if it is unknown
+	about string // before the total
 
 	mu   sync.Mutex
 	done int64
@@ -39,6 +40,15 @@ func newProgress(p program.Process, label string, total int64) *progress {
 		g.show()
 	}
 	return g
+}
+
+// expect sets the total to an estimate, unless that is 0.
+func (g *progress) expect(total int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if total > 0 {
+		g.total, g.about = total, "about "
+	}
 }
 
 // set sets the finished amount.
@@ -71,7 +81,7 @@ func (g *progress) advance(done int64) {
 func (g *progress) show() {
 	text := g.label + ": " + count(g.done)
 	if g.total > 0 {
-		text += fmt.Sprintf(" of %s (%d%%)", count(g.total), g.done*100/g.total)
+		text += fmt.Sprintf(" of %s%s (%d%%)", g.about, count(g.total), min(100, g.done*100/g.total))
 	}
 	text += g.note
 	if g.width > 0 {

@@ -21,7 +21,8 @@ func newStatus(p program.Process) *cobra.Command {
 		Short: "Show the progress of a message",
 		Long: "Show the progress of a message. Its state is pending, running or done. \"Delivered\" counts the recipients whose\n" +
 			"inbox has the message. \"Skipped\" counts recipients who are dormant or were never seen. Both are final when the message\n" +
-			"is done. A user becomes known by looking at the inbox, logging in or following, or by 'fanmail import users'.\n\n" +
+			"is done. A user becomes known by looking at the inbox, logging in or following, or by 'fanmail import users', but not\n" +
+			"by edges that are imported.\n\n" +
 			"With --watch the command prints progress, rate and remaining time every second until the message is done. They\n" +
 			"are based on an estimate of the number of recipients. If the message is not done within --timeout, the command says\n" +
 			"how far it is and exits with code 1.",
@@ -64,10 +65,13 @@ func printStatus(w io.Writer, s client.Status) error {
 	if s.Fanout.GivenUp > 0 {
 		givenUp = fmt.Sprintf("given up    in %s\n", plural(s.Fanout.GivenUp, "partition", "partitions"))
 	}
-	state := string(s.Fanout.State) + waits(s.Fanout)
+	state, recipients := string(s.Fanout.State)+waits(s.Fanout), count(s.Fanout.Recipients)
+	if s.Fanout.State != message.StateDone {
+		recipients += " handled so far"
+	}
 	return printf(w, "message     %s\nfrom        %s\nsent        %s\nstate       %s\nrecipients  %s\ndelivered   %s\nskipped     %s%s\n%s",
 		s.ID, program.Printable(string(s.From)), showTime(s.Sent.Time), state,
-		count(s.Fanout.Recipients), count(s.Fanout.Delivered), count(s.Fanout.Skipped), whySkipped(s.Fanout.Skipped, s.Fanout.NeverSeen, s.Fanout.Blocked), givenUp)
+		recipients, count(s.Fanout.Delivered), count(s.Fanout.Skipped), whySkipped(s.Fanout.Skipped, s.Fanout.NeverSeen, s.Fanout.Blocked), givenUp)
 }
 
 // waits says what a message waits for, and until when, after a comma. It is empty if the message moves.

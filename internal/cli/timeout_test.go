@@ -19,7 +19,8 @@ func TestTimeout(t *testing.T) {
 	url := serveRole(t, app.Publisher)
 	publish := strings.Fields("publish --from ann --to ben --body x --server " + url)
 	id := strings.TrimSpace(fanmail(t, publish...))
-	require.Contains(t, fanmail(t, "status", id, "--server", url), "state       pending, waits for: worker (no fan-out worker runs)\n")
+	shown := fanmail(t, "status", id, "--server", url)
+	require.Contains(t, shown, "state       pending, waits for: worker (no fan-out worker runs)\nrecipients  0 handled so far\n")
 	for _, args := range [][]string{
 		{"status", id, "--wait", "--timeout", "1s", "--server", url}, {"status", id, "--watch", "--timeout", "1s", "--server", url},
 	} {

@@ -25,10 +25,16 @@ func waitShowing(ctx context.Context, p program.Process, c *client.Client, id me
 	defer bar.close()
 	defer func() { err = limit.explain(ctx, id, status, err) }()
 	for poll := firstPoll; ; poll = min(2*poll, lastPoll) {
-		now, err := c.Status(ctx, id)
+		ask := c.Status
+		if poll < lastPoll && 2*poll >= lastPoll { // the message takes long
+			ask = c.Estimate
+		}
+		now, err := ask(ctx, id)
 		if err != nil {
 			return status, err
 		}
+		bar.expect(now.Fanout.Audience)
+		now.Fanout.Audience = 0
 		status = now
 		bar.note = waits(status.Fanout)
 		if bar.set(status.Fanout.Recipients); status.Fanout.State == message.StateDone {

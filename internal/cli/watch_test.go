@@ -12,6 +12,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestWaitShowsATotal waits for a message that takes longer than a moment.
+func TestWaitShowsATotal(t *testing.T) {
+	t.Parallel()
+	var estimated atomic.Bool
+	var looks atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		state, audience := "running", ""
+		switch n := looks.Add(1); {
+		case r.URL.Query().Get("estimate") == "true":
+			estimated.Store(true)
+			audience = `,"audience":4000`
+		case estimated.Load(), n > 9:
+			state = "done"
+		}
+		_, _ = fmt.Fprintf(w, `{"id":"019b7ca9-8c88-7000-8000-000000000000","from":"ann","sent":"2026-01-02T03:04:05Z","body":"x",`+
+			`"fanout":{"state":%q,"recipients":1000,"delivered":1000,"skipped":0%s}}`, state, audience)
+	}))
+	t.Cleanup(server.Close)
+	got := run{args: []string{"status", "019b7ca9-8c88-7000-8000-000000000000", "--wait", "--server", server.URL}, width: 80}.do(t.Context(), t)
+	require.Zero(t, got.code, got.stderr)
+	require.Contains(t, got.stderr, "handled recipients: 1,000 of about 4,000 (25%)")
+	require.Contains(t, got.stdout, "recipients  1,000\n")
+}
+
 // TestWatch watches a message whose fan-out handles a fixed number of recipients between two polls.
 func TestWatch(t *testing.T) {
 	t.Parallel()

@@ -31,6 +31,9 @@ var (
 	ErrNotFound = errors.New("no such dead letter")
 	// ErrNoConsumer means that no process takes work of this kind. Such a letter can only be dropped.
 	ErrNoConsumer = errors.New("no process takes work of this kind; drop the dead letter")
+	// ErrUnreadable means that this release cannot read the work, so another try cannot succeed. Upgrade if the reason is event.ReasonNewer, or
+	// drop the letter.
+	ErrUnreadable = errors.New("this release cannot read the work of the dead letter")
 	// ErrBus means that the bus failed. Try again.
 	ErrBus = errors.New("the bus failed")
 )
@@ -93,8 +96,8 @@ func (s *Service) Get(ctx context.Context, id uint64) (event.Filed, error) {
 }
 
 // Redrive emits the work of a dead letter on its original subject, and removes the letter. If the work fails again, it becomes another
-// letter. A damaged user gets all missed messages instead. Redrive returns ErrNotFound, ErrNoConsumer, ErrGivenUp, ErrBus or an error of the
-// store; for a damaged user also ErrDamaged. The letter stays after every error. After ErrBus and errors of the store, call Redrive again.
+// letter. A damaged user gets all missed messages instead. Redrive returns ErrNotFound, ErrNoConsumer, ErrUnreadable, ErrGivenUp, ErrBus or an
+// error of the store; for a damaged user also ErrDamaged. The letter stays after every error. After ErrBus and errors of the store, call Redrive again.
 func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	filed, err := s.Get(ctx, id)
 	if err != nil {
@@ -108,18 +111,18 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	}
 	task, err := event.DecodeTask(filed.Payload)
 	isTask := err == nil
+	if filed.Reason == event.ReasonMalformed || !isTask && !isWhole(filed) {
+		return fmt.Errorf("redrive to %q: %w", filed.Subject, ErrUnreadable)
+	}
 	if isTask {
 		if err := s.revive(ctx, task); err != nil {
 			return fmt.Errorf("redrive: %w", err)
 		}
 	}
-	switch {
-	case filed.Cut > 0 && isTask: // the router finds the recipients
+	if filed.Cut > 0 && isTask { // the router finds the recipients
 		err = s.Bus.EmitPublished(ctx, []event.Published{event.NewPublished(task.Ref())}, true)
-	case filed.Cut == 0 || isWhole(filed):
+	} else {
 		err = s.Bus.Emit(ctx, filed.DeadLetter)
-	default:
-		return fmt.Errorf("redrive to %q: only %d of %d bytes are left: %w", filed.Subject, len(filed.Payload), filed.Cut, ErrNoConsumer)
 	}
 	if err != nil {
 		return ofBus(err)
@@ -131,7 +134,7 @@ func (s *Service) Redrive(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// isWhole reports whether the payload of a letter says everything although it was cut. A published event and a login do.
+// isWhole reports whether the payload of a letter says everything, also if it was cut. A published event and a login do.
 func isWhole(filed event.Filed) bool {
 	_, published := event.DecodePublished(filed.Payload)
 	_, login := event.DecodeLogin(filed.Payload)

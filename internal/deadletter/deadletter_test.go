@@ -224,7 +224,29 @@ func TestRedriveOfAPartOfUnknownWork(t *testing.T) {
 	letters := w.letters()
 	require.Len(t, letters, 1)
 	require.Equal(t, 8000, letters[0].Cut)
-	require.ErrorIs(t, w.service.Redrive(t.Context(), letters[0].ID), deadletter.ErrNoConsumer)
+	require.ErrorIs(t, w.service.Redrive(t.Context(), letters[0].ID), deadletter.ErrUnreadable)
+	require.Equal(t, letters, w.letters())
+}
+
+// TestRedriveOfWhatCannotBeRead files letters whose work would fail again at once.
+func TestRedriveOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, same)
+	task := w.letters()[0]
+	for _, letter := range []event.DeadLetter{
+		{Reason: event.ReasonMalformed, Subject: "fanmail.v1.fanout.bulk.0", Payload: []byte("{")},
+		{Reason: event.ReasonMalformed, Subject: "fanmail.v1.login", Payload: []byte(`{"v":1}`)},
+		{Reason: event.ReasonMalformed, Subject: task.Subject, Payload: task.Payload}, // a partition that does not exist, for example
+		{Reason: event.ReasonNewer, Subject: "fanmail.v1.published", Payload: []byte(`{"v":2}`)},
+	} {
+		letter.Version = event.Version
+		require.NoError(t, w.Bus.DeadLetter(t.Context(), letter))
+	}
+	letters := w.letters()
+	require.Len(t, letters, 5)
+	for _, letter := range letters[1:] {
+		require.ErrorIs(t, w.service.Redrive(t.Context(), letter.ID), deadletter.ErrUnreadable)
+	}
 	require.Equal(t, letters, w.letters())
 }
 

@@ -27,6 +27,7 @@ func (s *server) inbox(w *response, r *http.Request, user message.UserID) error 
 	if request.Peek, err = queryFlag(query, "peek"); err != nil {
 		return err
 	}
+	request.Peek = request.Peek || r.Method == http.MethodHead
 	if request.Since, err = queryTime(query, "since"); err != nil {
 		return err
 	}

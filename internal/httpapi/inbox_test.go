@@ -79,9 +79,15 @@ func TestPeekDoesNotCountAsViewing(t *testing.T) {
 	seen := w.contents(t, "bob").States["bob"].LastViewed
 	w.pass(1000e9)
 	w.must(t, http.StatusOK, http.MethodGet, "/v1/users/bob/inbox?peek=true", "")
+	w.must(t, http.StatusOK, http.MethodHead, "/v1/users/bob/inbox", "")
 	require.Equal(t, seen, w.contents(t, "bob").States["bob"].LastViewed)
 	w.must(t, http.StatusOK, http.MethodGet, "/v1/users/bob/inbox?peek=false", "")
 	require.Equal(t, w.clock(), w.contents(t, "bob").States["bob"].LastViewed)
+
+	before := w.contents(t, "typo")
+	w.must(t, http.StatusNotFound, http.MethodGet, "/v1/users/typo/inbox?peek=true", "")
+	w.must(t, http.StatusNotFound, http.MethodHead, "/v1/users/typo/inbox", "")
+	require.Equal(t, before, w.contents(t, "typo"))
 }
 
 func TestHeadIsGetWithoutBody(t *testing.T) {

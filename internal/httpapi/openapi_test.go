@@ -266,7 +266,7 @@ func everything(t *testing.T, w *world) *world {
 	t.Cleanup(bus.Close)
 	for i, subject := range []string{"fanmail.v1.login", "fanmail.v1.elsewhere"} {
 		require.NoError(t, bus.DeadLetter(t.Context(), event.DeadLetter{
-			Version: event.Version, Reason: "malformed", Error: "error " + strconv.Itoa(i), Attempts: 1, Subject: subject, Payload: []byte{0xff},
+			Version: event.Version, Reason: event.ReasonPanic, Error: "error " + strconv.Itoa(i), Attempts: 1, Subject: subject, Payload: []byte(`{"v":1,"user":"ann"}`),
 		}))
 	}
 	services := w.services

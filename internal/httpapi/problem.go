@@ -123,6 +123,8 @@ func problemOf(err error) *client.Problem {
 		return newProblem(client.ProblemNotFound, "id", "there is no dead letter with this id: it may have been redriven or dropped")
 	case errors.Is(err, deadletter.ErrNoConsumer):
 		return newProblem(client.ProblemConflict, "id", "no worker reads the subject of this dead letter: it can only be dropped")
+	case errors.Is(err, deadletter.ErrUnreadable):
+		return newProblem(client.ProblemConflict, "id", "no worker can read the work of this dead letter: upgrade first if its reason is newer_version, or drop it")
 	case errors.Is(err, deadletter.ErrGivenUp):
 		return newProblem(client.ProblemGivenUp, "id", "the task of this dead letter was given up, because another letter about it was dropped: drop this one, too")
 	case errors.Is(err, deadletter.ErrDamaged):

@@ -57,6 +57,7 @@ func TestProblemOf(t *testing.T) {
 		{"followed too often", &follow.FullError{Pair: follow.Pair{Follower: "ann", Followee: "bob"}}, 409, client.ProblemFollowLimit, "followee"},
 		{"following too many", &follow.FullError{Pair: follow.Pair{Follower: "ann", Followee: message.Topic("go").Source()}, Max: 3}, 409, client.ProblemFollowLimit, "topic"},
 		{"fan-out not planned", progress.ErrNotFound, 500, client.ProblemInternal, ""},
+		{"dead letter that cannot be read", deadletter.ErrUnreadable, 409, client.ProblemConflict, "id"},
 		{"malformed event", event.ErrMalformed, 500, client.ProblemInternal, ""},
 		{"busy", publish.ErrBusy, 503, client.ProblemBusy, ""},
 		{"late", publish.ErrLate, 503, client.ProblemBusy, ""},

@@ -31,7 +31,7 @@ func TestWhomAMessageIsFor(t *testing.T) {
 		}
 		_, err := w.Messages.Insert(t.Context(), messages, rig.Rules().Timing())
 		require.NoError(t, err)
-		page, err := w.Read(t.Context(), "user-05", inbox.Request{Limit: 5, Peek: true})
+		page, err := w.Read(t.Context(), "user-05", inbox.Request{Limit: 5})
 		require.NoError(t, err)
 		many := bucket.EntryOf(messages[0])
 		require.Equal(t, []bucket.Entry{bucket.EntryOf(messages[1]), many}, page.Entries, "of a user who was never seen")

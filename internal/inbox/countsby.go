@@ -46,15 +46,16 @@ type ValueCount struct {
 // suffice.
 //
 // It counts what is stored: messages that a rehydration has not appended yet are missing. It is no view, starts no rehydration and waits for
-// none. It reads no bodies of the messages in buckets. It returns a *message.InvalidError for another by.
+// none. It reads no bodies of the messages in buckets. It returns a *message.InvalidError for another by, and userstate.ErrNotFound for a user who
+// was never seen.
 func (s *Service) CountBy(ctx context.Context, user message.UserID, by string) (Values, error) {
 	field, valuesOf, err := s.parseBy(by)
 	if err != nil {
 		return Values{}, err
 	}
 	rules := s.opts.Rules()
-	state, err := s.shown(ctx, user)
-	if err != nil || !state.Known() {
+	state, err := s.seen(ctx, user)
+	if err != nil {
 		return Values{}, err
 	}
 	gaps := make([]bucket.Stretch, len(state.Gaps))

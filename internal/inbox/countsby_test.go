@@ -265,12 +265,12 @@ func TestCountByIsRefused(t *testing.T) {
 	}
 }
 
-// TestCountByIsNoView counts inboxes of users who are dormant, on the way back, or were never seen.
+// TestCountByIsNoView counts inboxes of users who are dormant or on the way back.
 func TestCountByIsNoView(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	require.NoError(t, storetest.See(t.Context(), w.Users, w.Clock.Now(), rig.DormantAfter, "away", "back"))
-	users := []message.UserID{"away", "back", "never"}
+	users := []message.UserID{"away", "back"}
 	for _, user := range users {
 		w.fill(t, user, 0, 3)
 	}
@@ -282,7 +282,7 @@ func TestCountByIsNoView(t *testing.T) {
 		got, err := w.CountBy(t.Context(), user, "from")
 		require.NoError(t, err)
 		require.False(t, got.Complete, user)
-		require.Equal(t, map[message.UserID]int{"away": 3, "back": 3}[user], got.Counted, user)
+		require.Equal(t, 3, got.Counted, user)
 		require.Equal(t, before, w.State(t.Context(), t, user))
 	}
 	w.work(t)

@@ -215,18 +215,14 @@ func (s *Service) state(ctx context.Context, user message.UserID) (userstate.Sta
 
 // known returns the user's state, or userstate.ErrNotFound if the store has no record of the user.
 func (s *Service) known(ctx context.Context, user message.UserID) (userstate.State, error) {
-	state, err := s.state(ctx, user)
-	if err == nil {
-		err = known(state)
-	}
-	return state, err
+	return known(s.state(ctx, user))
 }
 
-func known(state userstate.State) error {
-	if state.Known() {
-		return nil
+func known(state userstate.State, err error) (userstate.State, error) {
+	if err == nil && !state.Known() {
+		err = fmt.Errorf("%s: %w", state.User, userstate.ErrNotFound)
 	}
-	return fmt.Errorf("%s: %w", state.User, userstate.ErrNotFound)
+	return state, err
 }
 
 // counted returns a state after the gap in which an id lies, if any, was counted by the state's read mark.

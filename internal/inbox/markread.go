@@ -17,12 +17,10 @@ import (
 // read it. Then MarkRead makes a new mark.
 func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
 	for {
-		state, err := s.rehydrator.Complete(ctx, user)
+		state, err := known(s.rehydrator.Complete(ctx, user))
 		switch {
 		case err != nil:
 			return err
-		case !state.Known():
-			return fmt.Errorf("%s: %w", user, userstate.ErrNotFound)
 		case upTo.Less(state.ReadMark.UpTo) || !state.Purged.Less(upTo): // there is a further mark, or all up to it has expired
 			return nil
 		}

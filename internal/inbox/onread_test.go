@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/rehydrate"
+	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
@@ -21,6 +22,7 @@ import (
 func TestReadBetween(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch.Add(-2*rig.DormantAfter), rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 100)
 	w.send(t, "ann", 100, 120)
 	at := func(n int) time.Time { return rig.Epoch.Add(time.Duration(n) * time.Millisecond) }

@@ -36,7 +36,7 @@ type Request struct {
 	Filter       Filter
 	// Limit is the greatest number of messages.
 	Limit int
-	// Peek makes the request not count as a view.
+	// Peek makes the request not count as a view. Of a user who was never seen, there is nothing to peek at.
 	Peek bool
 }
 
@@ -64,7 +64,7 @@ func ceiling(t time.Time) time.Time { return t.Add(time.Millisecond - 1).Truncat
 
 // Read returns a page. It returns bucket.ErrCursor for a cursor of another inbox, and a *message.InvalidError for bounds or a filter that are
 // not valid. Reading counts as a view, unless Peek is set. A view starts the rebuild of the inbox of a user who was dormant or never seen, and
-// does not wait for it.
+// does not wait for it. A peek changes nothing, and returns userstate.ErrNotFound for a user who was never seen.
 func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (Page, error) {
 	began, rules := s.opts.Now(), s.opts.Rules()
 	if err := req.validate(); err != nil {
@@ -116,9 +116,12 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 
 // look returns the user's state. Unless peek is set, it first records the view, if that changes anything.
 func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (userstate.State, error) {
+	if peek {
+		return s.seen(ctx, user)
+	}
 	state, err := s.shown(ctx, user)
 	now := s.opts.Now()
-	if err != nil || peek || s.opts.Rules().Noted(state, now, s.opts.ViewedEvery) {
+	if err != nil || s.opts.Rules().Noted(state, now, s.opts.ViewedEvery) {
 		return state, err
 	}
 	return s.rehydrator.ArriveLazily(ctx, user, now)
@@ -127,6 +130,11 @@ func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (use
 // shown returns the user's state, which may be seconds old.
 func (s *Service) shown(ctx context.Context, user message.UserID) (userstate.State, error) {
 	return userstate.Get(ctx, s.stores.Shown.Users, user)
+}
+
+// seen is shown, with userstate.ErrNotFound for a user who was never seen.
+func (s *Service) seen(ctx context.Context, user message.UserID) (userstate.State, error) {
+	return known(s.shown(ctx, user))
 }
 
 // deletionsFrom returns the first bucket whose tombstones counting needs.

@@ -26,10 +26,7 @@ type User struct {
 
 // User describes a user. It returns userstate.ErrNotFound if the user was never seen.
 func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
-	state, err := s.shown(ctx, user)
-	if err == nil {
-		err = known(state)
-	}
+	state, err := s.seen(ctx, user)
 	if err != nil {
 		return User{}, err
 	}

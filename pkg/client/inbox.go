@@ -26,7 +26,7 @@ type InboxOptions struct {
 	From   message.UserID
 	Unread bool
 	Attrs  []string
-	// Peek makes the request not count as viewing the inbox.
+	// Peek makes the request not count as viewing the inbox. For a user who was never seen, it is a *Problem of type ProblemNotFound.
 	Peek bool
 }
 

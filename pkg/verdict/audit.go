@@ -35,7 +35,8 @@ type Progress struct {
 
 // Summary is the result of an audit.
 type Summary struct {
-	// Users counts the audited users, Entries the entries in their inboxes, Expected the entries that they must hold.
+	// Users counts the audited users. Entries counts the entries in their inboxes that are neither deleted nor expired, and Expected the entries
+	// that must be there. They differ by findings and by what InFlight to Rehydrating count.
 	Users    int64 `json:"users"`
 	Entries  int64 `json:"entries"`
 	Expected int64 `json:"expected"`
@@ -44,7 +45,8 @@ type Summary struct {
 	Repaired  map[Kind]int64 `json:"repaired"`
 	Remaining map[Kind]int64 `json:"remaining"`
 	// InFlight, DeadLettered and Tolerated count deliveries that are no findings. InFlight are on their way. DeadLettered were given up.
-	// Tolerated were sent close to the beginning or end of a follow: an inbox with the message and an inbox without it are both correct.
+	// Tolerated were sent close to the beginning or end of a follow, or after the user became dormant: an inbox with the message and an inbox
+	// without it are both correct.
 	InFlight     int64 `json:"in_flight"`
 	DeadLettered int64 `json:"dead_lettered"`
 	Tolerated    int64 `json:"tolerated"`

@@ -129,7 +129,7 @@ func (v *viewer) awaitComplete(ctx context.Context, user string) error {
 func (v *viewer) page(ctx context.Context, user string, query url.Values) (p page, tries int, err error) {
 	r := request{method: http.MethodGet, path: "/v1/users/" + url.PathEscape(user) + "/inbox?" + query.Encode()}
 	got, err := v.call(ctx, r)
-	if err != nil {
+	if err != nil || got.status == http.StatusNotFound { // a crash can lose the first look of a user
 		return p, got.tries, err
 	}
 	if got.status != http.StatusOK || json.Unmarshal(got.text, &p) != nil {

@@ -45,9 +45,9 @@ func (m *machine) checkPairs(t *rapid.T, users []message.UserID, mayMiss func(s 
 	}
 }
 
-// expects reports whether by what Explain tells the message has to be in the inbox, deleted or not.
+// expects reports whether by what Explain tells the message has to be in the inbox.
 func expects(e audit.Explanation) bool {
-	return e.Verdict != verdict.Expired && e.Verdict != verdict.Void && e.Gap == nil && !e.Stored.Sent().After(e.Horizon) && e.State.Known() &&
+	return e.Verdict != verdict.Expired && e.Verdict != verdict.Deleted && e.Verdict != verdict.Void && e.Gap == nil && !e.Stored.Sent().After(e.Horizon) && e.State.Known() &&
 		follow.ForAny(e.Stored.Message, e.User, e.Edges)
 }
 
@@ -74,7 +74,7 @@ func (p *pairs) check(t *rapid.T, s stored, e audit.Explanation) {
 		require.Equal(t, verdict.ExtraEntry, finding.Kind, finding.Detail)
 		require.True(t, v.candidate && !follow.ForAny(s.Message, p.user, e.Edges), finding.Detail)
 	}
-	require.Equal(t, slices.Contains(visible, e.Verdict), slices.Contains(p.pages, s.ID), "pages of %s show it or not, but: %s", p.user, e.Sentence)
+	require.True(t, !e.State.Known() || slices.Contains(visible, e.Verdict) == slices.Contains(p.pages, s.ID), "pages of %s show it or not, but: %s", p.user, e.Sentence)
 
 	inBucket := e.Entry != nil && !e.Entry.Deleted && !e.Entry.Expired
 	require.Equal(t, e.Verdict == verdict.Delivered || e.Verdict == verdict.Recovered, inBucket && e.Verdict != verdict.Expired, e.Sentence)

@@ -48,6 +48,11 @@ func (m *machine) read(t *rapid.T) {
 // readAll reads an inbox in pages, and demands that they show, newest first, what is in the buckets and, of a user who is
 // not active, what fan-out leaves to a rehydration.
 func (m *machine) readAll(t *rapid.T, user message.UserID, skew time.Duration, limit int, peek bool) {
+	if peek && !m.model.known(user) {
+		_, err := m.rig.Inboxes(skew).Read(t.Context(), user, inbox.Request{Limit: limit, Peek: true})
+		require.ErrorIs(t, err, userstate.ErrNotFound, user)
+		return
+	}
 	there := m.buckets(t, user)
 	total, unread := m.counts(there, user)
 	complete := m.active(user, m.clock.Skewed(skew)())

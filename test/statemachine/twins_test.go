@@ -289,7 +289,7 @@ func (m *twins) page(t *rapid.T) {
 	}
 	r := m.reading
 	page, err := m.worker(t).inboxes.Read(t.Context(), r.of.User, inbox.Request{Before: r.cursor, Limit: limit, Peek: true})
-	if r.crashed && errors.Is(err, bucket.ErrCursor) {
+	if r.crashed && errors.Is(err, bucket.ErrCursor) || errors.Is(err, userstate.ErrNotFound) { // the user was never seen
 		m.reading = nil
 		return
 	}

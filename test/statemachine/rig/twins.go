@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -67,12 +68,15 @@ func requireGaps(t require.TestingT, st userstate.State, whole []message.ID) {
 }
 
 // ReadInbox reads an inbox in pages of at most limit, which does not count as viewing, and returns what they show, newest
-// first, and the first of them.
+// first, and the first of them. Of a user who was never seen there are none.
 func (r *Rig) ReadInbox(ctx context.Context, t require.TestingT, user message.UserID, limit int) (shown []message.ID, first inbox.Page) {
 	service := r.Inboxes(0)
 	shown = []message.ID{}
 	for cursor, begun := "", false; !begun || cursor != ""; begun = true {
 		page, err := service.Read(ctx, user, inbox.Request{Before: cursor, Limit: limit, Peek: true})
+		if errors.Is(err, userstate.ErrNotFound) {
+			return shown, page
+		}
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page.Entries), limit)
 		for _, e := range page.Entries {
