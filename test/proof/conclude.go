@@ -9,6 +9,7 @@ type concluding struct {
 	repeats  int8 // how often an event or a task is repeated
 	losses   int8 // how often one is lost
 	crashes  int8
+	powers   int8 // how often all lose their power, and the store what is not on its disk
 	failures int8 // how often a recipient cannot be reached
 	deaths   int8 // how many tasks become dead letters
 	twins    bool // each has two
@@ -25,6 +26,9 @@ type concluded struct {
 	// decided are the results that some pass had for each recipient. A recipient who is delivered to has the message from then on.
 	decided [2]decisions
 
+	// unsynced are the copies that are not on the disk yet: the ending, or a progress record, takes them there with it.
+	unsynced [2]bool
+
 	plan  bool
 	scans results
 
@@ -37,7 +41,7 @@ type concluded struct {
 	collectors [2]collecting
 	operator   operating
 
-	repeats, losses, crashes, failures, deaths, sweeps, removals int8 // left
+	repeats, losses, crashes, powers, failures, deaths, sweeps, removals int8 // left
 }
 
 // results are how far the scans are, or a direct pass is.
@@ -136,7 +140,8 @@ const (
 func (m *concluding) initial() []concluded {
 	return []concluded{{
 		stored: true, unfinished: true, events: 1,
-		repeats: m.repeats, losses: m.losses, crashes: m.crashes, failures: m.failures, deaths: m.deaths, sweeps: m.sweeps, removals: m.removals,
+		repeats: m.repeats, losses: m.losses, crashes: m.crashes, powers: m.powers,
+		failures: m.failures, deaths: m.deaths, sweeps: m.sweeps, removals: m.removals,
 	}}
 }
 
@@ -151,6 +156,7 @@ func (m *concluding) next(s concluded, yield func(event, concluded)) {
 	}
 	m.operate(s, yield)
 	m.sweep(s, yield)
+	m.losePower(s, yield)
 	if s.removals > 0 && s.stored && (s.final || m.mutation == removedUnconcluded && s.plan && s.scans.ended()) {
 		t := s
 		t.removals--
@@ -200,6 +206,9 @@ func (m *concluding) end(s *concluded, counts results) {
 		s.first = counts
 	}
 	s.final, s.counts, s.unfinished = true, counts, false
+	if m.mutation != endingOnDiskFirst {
+		s.unsynced = [2]bool{}
+	}
 }
 
 func (s *concluded) removePlan() { s.plan, s.scans = false, results{} }
@@ -266,6 +275,7 @@ func (m *concluding) deliverDirectly(s concluded, n int8, yield func(event, conc
 				r.pass[p] = scanSkipped
 			}
 		} else {
+			t.unsynced[p] = t.unsynced[p] || to == scanDelivered && !known && m.powers > 0
 			t.decided[p] = t.decided[p].with(to)
 		}
 		if m.mutation == onlyNewCount && to == scanDelivered && known {
@@ -381,6 +391,7 @@ func (m *concluding) record(s concluded, yield func(event, concluded)) {
 			}
 		default:
 			t.decided[p] = t.decided[p].with(to)
+			t.unsynced = [2]bool{} // they share a log with the record
 		}
 		t.worker.phase = workerLooks
 		switch {

@@ -12,6 +12,10 @@ func concludeInstances() []instance {
 			search(&concluding{failures: 1, losses: 1, crashes: 1}),
 		},
 		{
+			"conclude-power", "a loss of power, an event or a task again", false,
+			search(&concluding{powers: 1, repeats: 1}),
+		},
+		{
 			"conclude-letter", "a task becomes two dead letters; a crash", false,
 			search(&concluding{deaths: 1, twins: true, crashes: 1}),
 		},
@@ -40,6 +44,7 @@ func concludeShortcuts() (all []shortcut) {
 	concludes(failureIsSkip, "count a recipient who could not be reached as skipped", concluding{failures: 1})
 	concludes(onlyNewCount, "count only what a pass has appended itself", concluding{crashes: 1})
 	concludes(endingBeforeDelivery, "write the ending, and then deliver", concluding{})
+	concludes(endingOnDiskFirst, "an ending that reaches the disk before the copies", concluding{powers: 1})
 	concludes(sweepOfPlansOnly, "a sweep that looks only at plans", concluding{losses: 1})
 	concludes(plansStay, "leave the plan of a message that has ended", concluding{repeats: 1, crashes: 1})
 	return all

@@ -1,5 +1,30 @@
 package main
 
+// losePower ends all processes at once. Copies that are not on the disk are lost; events and tasks that nobody acknowledged come again.
+func (m *concluding) losePower(s concluded, yield func(event, concluded)) {
+	if s.powers == 0 {
+		return
+	}
+	s.powers--
+	for i, r := range s.routers {
+		if r.phase != routerFree {
+			s.events++
+		}
+		s.routers[i] = routing{}
+	}
+	if s.worker.phase != workerFree {
+		s.tasks[s.worker.partition]++
+	}
+	s.worker, s.collectors, s.operator = scanningTask{}, [2]collecting{}, operating{}
+	for p, unsynced := range s.unsynced {
+		if unsynced {
+			s.decided[p] &^= decisions(0).with(scanDelivered)
+		}
+	}
+	s.unsynced = [2]bool{}
+	yield(happened("the power fails"), s)
+}
+
 // collect is a step of a collector: it reads the plan, asks for the message, moves the counts, and removes the plan.
 func (m *concluding) collect(s concluded, n int8, yield func(event, concluded)) {
 	c := s.collectors[n]

@@ -56,6 +56,8 @@ const (
 	neitherInclusive
 	bothInclusive
 	staleRead
+	stateReadFirst
+	edgesReadFirst
 	cutIgnored
 	cutUncounted
 	cutWithoutCompare
@@ -123,6 +125,7 @@ const (
 	failureIsSkip
 	onlyNewCount
 	endingBeforeDelivery
+	endingOnDiskFirst
 	sweepOfPlansOnly
 	plansStay
 
@@ -271,6 +274,8 @@ func shortcuts() []shortcut {
 	rehydrates(neitherInclusive, "neither side inclusive", near)
 	rehydrates(bothInclusive, "both sides inclusive", limited)
 	rehydrates(staleRead, "a stale read before a skip", near)
+	rehydrates(stateReadFirst, "a record that was read before the message was stored", near)
+	rehydrates(edgesReadFirst, "edges that were read before the message was stored", with(func(m *rehydration) { m.edges, m.logins = true, 0 }))
 	rehydrates(cutIgnored, "record the number of a gap that was cut meanwhile", with(func(m *rehydration) { *m = behind; m.cuts = 1 }))
 	rehydrates(cutUncounted, "end a sweep that has counted a gap before it was cut", with(func(m *rehydration) { *m = behind; m.cuts = 1 }))
 	rehydrates(cutWithoutCompare, "cut a gap without comparing the record", with(func(m *rehydration) { *m = behind; m.cuts = 1 }))

@@ -131,9 +131,9 @@ func (m *rehydration) owe(r record, sent int8) []record {
 	return owing
 }
 
-// secondary returns what a secondary that lags answers from now on, where reads may be stale.
+// secondary returns what a secondary that lags answers from now on, where reads may be stale, or what a worker reads too early.
 func (m *rehydration) secondary(r record) record {
-	if m.mutation == staleRead {
+	if m.mutation == staleRead || m.mutation == stateReadFirst {
 		return r
 	}
 	return record{}

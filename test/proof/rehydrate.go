@@ -40,7 +40,8 @@ type system struct {
 	messages [maxMessages]canonical
 	inbox    uint8 // the messages that are in a bucket, a bit each
 	user     record
-	stale    record // what a secondary answers, where reads are allowed to be stale (a mutation)
+	stale    record // what was read of the user earlier, or what a secondary answers (mutations)
+	former   edge   // what was read of the edge before the first message was stored (a mutation)
 	setting  int8   // 1 after a setting has changed (a mutation)
 	edge     edge
 	hosts    [2]rehydrator
@@ -123,6 +124,12 @@ func (m *rehydration) surroundings(s system, yield func(event, system)) {
 	}
 	t := s
 	switch m.mutation {
+	case stateReadFirst, edgesReadFirst:
+		if s.messages[0].stored() {
+			return
+		}
+		t.stale, t.former = s.user, s.edge
+		yield(happened("a worker reads the record and the edge"), t)
 	case ceilingReadFirst:
 		t.ceiling.begun = s.ceiling.stored
 		yield(happened("a read of the ceiling begins"), t)
@@ -181,7 +188,7 @@ func (m *rehydration) fanOut(s system, yield func(event, system)) {
 		case waiting:
 			if !m.edges {
 				m.decide(s, n, yield)
-			} else if t.messages[i].place = handled; m.forUser(s.edge, s.edge.place, c) {
+			} else if t.messages[i].place = handled; m.addressed(&s, c) {
 				t.messages[i].place = named
 				yield(happened("a worker finds the user in the audience of message %d", n), t)
 			} else {
@@ -210,6 +217,14 @@ func (m *rehydration) fanOut(s system, yield func(event, system)) {
 	}
 }
 
+// addressed reports whether a worker finds the user in the audience of a message.
+func (m *rehydration) addressed(s *system, c canonical) bool {
+	if m.mutation == edgesReadFirst {
+		return m.forUser(s.former, s.former.place, c)
+	}
+	return m.forUser(s.edge, s.edge.place, c)
+}
+
 // append lets a worker append a message that it holds, or crash.
 func (m *rehydration) append(s system, n int8, yield func(event, system)) {
 	s.messages[n].held = false
@@ -229,7 +244,7 @@ func (m *rehydration) decide(t system, n int8, yield func(event, system)) {
 	c := &t.messages[n]
 	c.place = handled
 	user := t.user
-	if m.mutation == staleRead {
+	if m.mutation == staleRead || m.mutation == stateReadFirst {
 		user = t.stale
 	}
 	if m.void(&t, *c) {
