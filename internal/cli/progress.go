@@ -25,12 +25,12 @@ type progress struct {
 	now   func() time.Time
 	label string
 	note  string // after the amount; set by the only user
+
+	mu    sync.Mutex
 	total int64  // 0 if it is unknown
 	about string // before the total
-
-	mu   sync.Mutex
-	done int64
-	told time.Time
+	done  int64
+	told  time.Time
 }
 
 // newProgress starts to show progress. A total of 0 means that the total is unknown.
