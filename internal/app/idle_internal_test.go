@@ -44,6 +44,12 @@ func TestIdleConnections(t *testing.T) {
 	cfg.Addr = "127.0.0.1:0"
 	server := newHTTPServer(cfg, zerolog.Nop())
 	server.limit(most)
+	changed, resting := server.server.ConnState, make(chan struct{}, 100)
+	server.server.ConnState = func(conn net.Conn, state http.ConnState) {
+		if changed(conn, state); state == http.StateIdle {
+			resting <- struct{}{}
+		}
+	}
 	release, working := make(chan struct{}), make(chan struct{}, most+1)
 	require.NoError(t, server.start(t.Context(), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/work" {
@@ -78,11 +84,13 @@ func TestIdleConnections(t *testing.T) {
 		idle = append(idle, dial())
 		send(idle[len(idle)-1], "/")
 		answered(idle[len(idle)-1])
+		<-resting // the answer may come first, and the next one would be idle for longer
 	}
 	for range 3 * most { // they come and stay, and each is served
 		next := dial()
 		send(next, "/")
 		answered(next)
+		<-resting
 		idle = append(idle, next)
 	}
 	for _, conn := range idle[:len(idle)-6] {
