@@ -31,10 +31,11 @@ func TestWhomAMessageIsFor(t *testing.T) {
 		}
 		_, err := w.Messages.Insert(t.Context(), messages, rig.Rules().Timing())
 		require.NoError(t, err)
-		page, err := w.Read(t.Context(), "user-05", inbox.Request{Limit: 5})
+		require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch.Add(-2*rig.DormantAfter), rig.DormantAfter, "user-05"))
+		page, err := w.Read(t.Context(), "user-05", inbox.Request{Limit: 5, Peek: true})
 		require.NoError(t, err)
 		many := bucket.EntryOf(messages[0])
-		require.Equal(t, []bucket.Entry{bucket.EntryOf(messages[1]), many}, page.Entries, "of a user who was never seen")
+		require.Equal(t, []bucket.Entry{bucket.EntryOf(messages[1]), many}, page.Entries, "of a dormant user")
 		require.Equal(t, 17, many.ToCount)
 		shown := map[message.UserID][]int{"user-16": {2}, "user-00": {1}, "stranger": nil, "author": {2}}
 		for reader, named := range shown {
