@@ -145,8 +145,7 @@ func TestDirectDeliveryHandsOver(t *testing.T) {
 			stores := w.Stores()
 			stores.Users = failing{stores.Users, users[0], fail}
 			measured := w.measure()
-			received, err := w.Bus.TryFetch(t.Context(), 10)
-			require.NoError(t, err)
+			received := w.fetch(t, 2)
 			require.NoError(t, fanout.NewRouter(stores, w.Bus, w.opts).Route(t.Context(), received))
 			require.InDelta(t, 1, counter(t, measured, "fanmail_handed_over_messages_total", ""), 0)
 			w.requireDone(t, good, 1, 0)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/progress"
@@ -155,6 +156,18 @@ func (w *world) publish(t *testing.T, messages ...message.Message) {
 		published.Memory = m.Memory()
 		require.NoError(t, w.Bus.EmitPublished(t.Context(), []event.Published{published}, true))
 	}
+}
+
+// fetch returns so many published events. The bus may hand out fewer at once.
+func (w *world) fetch(t *testing.T, n int) (all []bus.Received) {
+	t.Helper()
+	for len(all) < n {
+		received, err := w.Bus.TryFetch(t.Context(), n-len(all))
+		require.NoError(t, err)
+		require.NotEmpty(t, received)
+		all = append(all, received...)
+	}
+	return all
 }
 
 // routeAll routes everything that is published.
