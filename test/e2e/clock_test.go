@@ -3,12 +3,10 @@
 package e2e_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -186,19 +184,13 @@ func (w *world) answers(ctx context.Context, urls []string) map[string]int {
 	w.Helper()
 	counts := make(map[string]int)
 	for _, url := range urls {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
-		require.NoError(w, err)
-		once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		answer, err := once.Do(request)
-		require.NoError(w, err)
-		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		for _, line := range w.measured(ctx, url) {
 			var class, method, route string
 			var n int
-			if _, err := fmt.Sscanf(lines.Text(), "fanmail_http_requests_total{class=%q,method=%q,route=%q} %d", &class, &method, &route, &n); err == nil {
+			if _, err := fmt.Sscanf(line, "fanmail_http_requests_total{class=%q,method=%q,route=%q} %d", &class, &method, &route, &n); err == nil {
 				counts[method+" "+route] += n
 			}
 		}
-		require.NoError(w, answer.Body.Close())
 	}
 	return counts
 }

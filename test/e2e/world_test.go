@@ -3,10 +3,10 @@
 package e2e_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -236,14 +236,8 @@ type report struct {
 // metric returns the value of a metric of the server.
 func (w *world) metric(ctx context.Context, name string) int {
 	w.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.site.URL()+"/metrics", http.NoBody)
-	require.NoError(w, err)
-	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := once.Do(request)
-	require.NoError(w, err)
-	defer func() { require.NoError(w, answer.Body.Close()) }()
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+	for _, line := range w.measured(ctx, w.site.URL()) {
+		if text, ok := strings.CutPrefix(line, name+" "); ok {
 			value, err := strconv.Atoi(text)
 			require.NoError(w, err)
 			return value
@@ -251,6 +245,20 @@ func (w *world) metric(ctx context.Context, name string) int {
 	}
 	require.Fail(w, "there is no such metric", name)
 	return 0
+}
+
+// measured returns the lines of a process's metrics.
+func (w *world) measured(ctx context.Context, url string) []string {
+	w.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
+	require.NoError(w, err)
+	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := once.Do(request)
+	require.NoError(w, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(w, err)
+	require.NoError(w, answer.Body.Close())
+	return strings.Split(string(text), "\n")
 }
 
 // check makes the checker wait until all messages are done, requires that it finds nothing wrong, and returns its report.
