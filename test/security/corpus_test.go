@@ -125,7 +125,7 @@ func malformed(random *rand.Rand, token string, _ int) attempt {
 	const whole = `{"from":"ann","to":["bob"],"body":"x"}`
 	return post(pick(random, "/v1/messages", "/v1/users/insider/inbox/read"), token, pick(random,
 		string(garbage), whole[:1+random.IntN(len(whole)-1)], whole+whole, whole+"x", `{"from":"ann",}`, `{'from':'ann'}`, `{"from":"ann","to":["bob"],"body":"\ud800"}`,
-		`{"from":"ann","body":"`+"\xc3\x28"+`"}`, `{"unknown":1}`, `{"$where":"sleep(1000)"}`, `<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "b">]>`, "", "null", "\xef\xbb\xbf"+whole,
+		`{"from":"ann","body":"`+"\xc3\x28"+`"}`, `{"unknown":1}`, `{"$where":"sleep(1000)"}`, `<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "b">]>`, "", "null", "\ufeff\ufeff"+whole,
 	))
 }
 
