@@ -50,11 +50,12 @@ func (i *issuer) write(name, content string) string {
 func (i *issuer) settings(opaque map[string]string) map[string]string {
 	i.t.Helper()
 	var file strings.Builder
-	file.WriteString("tokens:\n")
+	file.WriteString("tokens: [")
 	for name, grants := range opaque {
 		hash := sha256.Sum256([]byte(opaqueToken(name)))
-		fmt.Fprintf(&file, "  - {name: %s, sha256: %s, %s}\n", name, hex.EncodeToString(hash[:]), grants)
+		fmt.Fprintf(&file, "{name: %s, sha256: %s, %s}, ", name, hex.EncodeToString(hash[:]), grants)
 	}
+	file.WriteString("]\n")
 	return map[string]string{
 		"auth.tokens_file": i.write("tokens.yaml", file.String()), "auth.jwt_keys_file": filepath.Join(i.dir, "keys.pem"),
 		"auth.jwt_audience": "fanmail", "auth.jwt_issuer": "https://issuer.example",
