@@ -2,15 +2,15 @@ package main
 
 import "fmt"
 
-// blocking models a block beside two follows between the same users. A follow that dies is repeated.
+// blocking models a block beside three follows between the same users. A follow that dies is repeated.
 type blocking struct{ mutation mutation }
 
 // blockable is a state of blocking.
 type blockable struct {
 	blocked, open bool
 	block         int8    // how many of its two steps the block has done
-	phases        [2]int8 // of the follows: they look, open a span, look again, end the edge, and are over
-	later         [2]bool // the follow began after the block was over
+	phases        [3]int8 // of the follows: they look, open a span, look again, end the edge, and are over
+	later         [3]bool // the follow began after the block was over
 	crashes       int8    // left
 }
 

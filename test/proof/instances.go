@@ -210,7 +210,7 @@ func instances() []instance {
 			"progress-arc-long", "4 owners of whom one leaves, batches of up to 2; 3 batches miss one, a task again, a crash", true,
 			search(&scanning{owners: 4, batch: 2, repeats: 1, crashes: 1, leaves: 1, misses: 3}),
 		},
-		{"block", "a block, 2 follows, 2 crashes", false, search(blocking{})},
+		{"block", "a block, 3 follows, 2 crashes", false, search(blocking{})},
 	}
 	return slices.Concat(all, retainInstances(), concludeInstances(), lowWaterInstances(), unlinkInstances(), claimInstances(), closeInstances())
 }
