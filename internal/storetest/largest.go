@@ -86,7 +86,7 @@ func WriteLargest(t *testing.T, db Database) {
 	}
 
 	require.NoError(t, db.Messages.Conclude(ctx, []message.Ending{{
-		Ref: m.Ref(), Delivered: math.MaxInt64, Skipped: math.MaxInt64, GivenUp: partition.MaxCount, Closed: math.MaxInt64,
+		Ref: m.Ref(), Lane: "medium", Delivered: math.MaxInt64, Skipped: math.MaxInt64, GivenUp: partition.MaxCount, Closed: math.MaxInt64,
 	}}))
 
 	partitions := make([]int, partition.MaxCount)
