@@ -187,6 +187,27 @@ const (
 	noRevision
 	revisionRemoved
 
+	unreadStays
+	clearedLast
+	flagsUncompared
+	flagsBeforeFlagged
+	gapUncounted
+	byIDEarly
+	deadFlagsCount
+	furtherIgnored
+	bucketsBeforeUser
+	cutFlagsCount
+	seenNow
+	beyondCounted
+	staleExpiry
+	recordReadLast
+	staleGap
+	cursorIgnored
+	cursorLowers
+	sequenceBeyond
+	gapsNotByID
+	gapsByNumber
+
 	mutations // how many there are, with correct
 )
 
@@ -318,7 +339,7 @@ func shortcuts() []shortcut {
 	scans(arcReplaced, "an arc that replaces an earlier one", missing)
 	missing.owners = 4 // so that the scan is not back at once
 	scans(sinceKept, "an arc that becomes longer and keeps the counts behind it", missing)
-	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), blockShortcuts(), claimShortcuts(), closeShortcuts())
+	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), blockShortcuts(), claimShortcuts(), closeShortcuts(), flagShortcuts())
 }
 
 // search returns a function that explores a model.
