@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 )
 
 // flagging models the state of single messages: read, unread and archived, besides the read mark, and what is seen. It comes before the code.
@@ -48,21 +48,13 @@ type flagged struct {
 
 // flagUser is the user's record.
 type flagUser struct {
+	countedUser
 	expired    int8 // P
-	gaps       [maxGaps]flagGap
-	mark       readMark
+	counted    ids  // the messages in gaps that are in their numbers; others have become visible later
 	flagged    bool // the record of flags may hold something
 	seen       int8 // slots
 	rebuilding bool
 }
-
-// flagGap is a gap. Of its messages, those that were visible when it was last counted are in its number.
-type flagGap struct {
-	low, high int8
-	counted   ids
-}
-
-func (g flagGap) ids() ids { return span{low: g.low, high: g.high}.ids() }
 
 // flagMaps are those of the record of flags: by slot and, for messages in gaps, by id. A change is refused if another came first.
 type flagMaps struct{ read, unread, archived flagBits }
@@ -96,7 +88,7 @@ func (m *flagging) initial() []flagged {
 		visible: m.gap.ids() &^ m.later,
 	}
 	if m.gap.high > 0 {
-		s.user.gaps[0] = flagGap{m.gap.low, m.gap.high, s.visible}
+		s.user.counted, s.user.gaps[0] = s.visible, span{m.gap.low, m.gap.high, s.visible.len()}
 	}
 	return []flagged{s}
 }
@@ -123,33 +115,21 @@ func (m *flagging) next(s flagged, yield func(event, flagged)) {
 // judge compares the states of messages before and after a step. Only a client may change them, and only those that it is asked to change.
 func (m *flagging) judge(s, t *flagged, client int, was messageStates) {
 	is := m.states(t)
-	stay, fresh := was.there&is.there, is.there&^was.there
-	var may flagClient
+	var may [markSeen + 1]ids
+	slots := int8(0)
 	if client >= 0 {
-		may = s.clients[client]
+		c := s.clients[client]
+		may[c.kind], slots = c.may, c.slots
 	}
-	up, down := ids(0), ids(0)
-	var archive, unarchive ids
-	switch may.kind {
-	case markRead:
-		up = 1 << may.id
-	case markUnread:
-		down = 1 << may.id
-	case markArchived:
-		archive = 1 << may.id
-	case markUnarchived:
-		unarchive = 1 << may.id
-	case markUpTo, markKnown:
-		up = may.may
-	default:
-	}
+	wrong := is.read&^was.read&^may[markRead]&^may[markUpTo] | was.read&^is.read&^may[markUnread] |
+		is.archived&^was.archived&^may[markArchived] | was.archived&^is.archived&^may[markUnarchived]
 	switch {
 	case t.fault != noFlagFault:
-	case stay&(is.read&^was.read&^up|was.read&^is.read&^down|is.archived&^was.archived&^archive|was.archived&^is.archived&^unarchive) != 0:
+	case wrong&was.there&is.there != 0:
 		t.fault = turned
-	case fresh&(is.read|is.archived)&^t.inGaps() != 0:
+	case (is.read|is.archived)&^was.there&^t.user.inGaps() != 0:
 		t.fault = newlyTurned
-	case t.user.seen > s.user.seen && (may.kind != markSeen || t.user.seen > may.slots):
+	case t.user.seen > max(s.user.seen, slots):
 		t.fault = seenUnshown
 	}
 }
@@ -174,51 +154,26 @@ func (m *flagging) states(s *flagged) (all messageStates) {
 	}
 	for slot, id := range s.at {
 		if at := int8(slot); id > s.user.expired && !s.dead.has(at) {
-			add(id, s.user.covers(at, id), maps.read.slots.has(at), maps.unread.slots.has(at), maps.archived.slots.has(at))
+			add(id, s.user.covers(id, at, s.user.mark.slots), maps.read.slots.has(at), maps.unread.slots.has(at), maps.archived.slots.has(at))
 		}
 	}
 	for place, g := range s.user.gaps {
-		for rest := g.counted &^ s.idsOf(s.dead); rest != 0; rest &= rest - 1 {
+		for rest := g.ids() & s.user.counted &^ s.idsOf(s.dead); rest != 0; rest &= rest - 1 {
 			id := rest.least()
-			add(id, s.user.coversIn(int8(place), id), maps.read.byID.has(id), maps.unread.byID.has(id), maps.archived.byID.has(id))
+			add(id, s.user.covers(id, int8(place), s.user.mark.gaps), maps.read.byID.has(id), maps.unread.byID.has(id), maps.archived.byID.has(id))
 		}
 	}
 	return all
 }
 
-// covers reports whether the read mark covers an entry, and coversIn, a message in a gap.
-func (u *flagUser) covers(at, id int8) bool {
-	return u.mark.upTo > u.expired && id <= u.mark.upTo && at < u.mark.slots
-}
-
-func (u *flagUser) coversIn(place, id int8) bool {
-	return u.mark.upTo > u.expired && id <= u.mark.upTo && place < u.mark.gaps
-}
-
-func (u *flagUser) gapsNow() (n int8) {
-	for _, g := range u.gaps {
-		if g.high > 0 {
-			n++
-		}
-	}
-	return n
+// covers reports whether the read mark covers an id in a place: a slot below those of the mark, or one of its gaps.
+func (u *flagUser) covers(id, place, places int8) bool {
+	return u.mark.upTo > u.expired && id <= u.mark.upTo && place < places
 }
 
 // gapOf returns the place of the gap that an id is in, or -1.
 func (u *flagUser) gapOf(id int8) int8 {
-	for place, g := range u.gaps {
-		if g.ids().has(id) {
-			return int8(place)
-		}
-	}
-	return -1
-}
-
-func (s *flagged) inGaps() (all ids) {
-	for _, g := range s.user.gaps {
-		all |= g.ids()
-	}
-	return all
+	return int8(slices.IndexFunc(u.gaps[:], func(g span) bool { return g.ids().has(id) }))
 }
 
 // idsOf returns the ids in slots.
@@ -231,34 +186,18 @@ func (s *flagged) idsOf(slots ids) (all ids) {
 	return all
 }
 
-func (s *flagged) slots() (n int8) {
-	for int(n) < len(s.at) && s.at[n] > 0 {
-		n++
-	}
-	return n
-}
-
 // slotOf returns the slot of an id, or -1.
-func (s *flagged) slotOf(id int8) int8 {
-	for at, in := range s.at {
-		if in == id {
-			return int8(at)
-		}
-	}
-	return -1
-}
+func (s *flagged) slotOf(id int8) int8 { return int8(slices.Index(s.at[:], id)) }
+
+// slots returns how many slots there are. There is always room for one more.
+func (s *flagged) slots() int8 { return s.slotOf(0) }
 
 // greatest returns the greatest id in the first slots: the floor of a bucket that begins there, and the last of one that ends there.
-func (s *flagged) greatest(slots int8) (id int8) {
-	for _, in := range s.at[:slots] {
-		id = max(id, in)
-	}
-	return id
-}
+func (s *flagged) greatest(slots int8) int8 { return max(s.idsOf(1<<slots-1).most(), 0) }
 
 // missing returns the messages that a rehydration has to append.
 func (m *flagging) missing(s *flagged) ids {
-	return m.away.ids() & s.visible &^ s.idsOf(^ids(0)) &^ s.inGaps() &^ upTo(s.user.expired)
+	return m.away.ids() & s.visible &^ s.idsOf(^ids(0)) &^ s.user.inGaps() &^ upTo(s.user.expired)
 }
 
 // surround yields the steps of all others: workers, a rehydration, and the owner's deletions.
@@ -286,16 +225,16 @@ func (m *flagging) surround(s flagged, yield func(event, flagged)) {
 	}
 	m.rehydrate(s, missing, yield)
 	m.expire(s, yield)
-	if s.deletions == 0 {
-		return
-	}
-	for rest := m.states(&s).there; rest != 0; rest &= rest - 1 {
-		t, id := s, rest.least()
+	for id := int8(1); s.deletions > 0 && id <= m.messages; id++ {
+		t, at := s, s.slotOf(id)
 		t.deletions--
-		if at := s.slotOf(id); at >= 0 {
+		switch { // Delete has found it before; it may have expired since
+		case at >= 0 && !s.dead.has(at) && !s.stubs.has(at/m.capacity):
 			t.dead |= 1 << at
-		} else {
+		case at < 0 && (s.visible&m.gap.ids()&upTo(s.user.expired) | s.user.inGaps()&s.user.counted).has(id):
 			t.push(id, true)
+		default:
+			continue
 		}
 		yield(happened("%d is deleted", id), t)
 	}
@@ -311,10 +250,11 @@ func (s *flagged) push(id int8, dead bool) {
 
 // rehydrate makes a gap, counts one, or ends the rehydration.
 func (m *flagging) rehydrate(s flagged, missing ids, yield func(event, flagged)) {
-	g := flagGap{low: max(m.away.low, s.user.expired+1), high: m.bound}
+	g := span{low: max(m.away.low, s.user.expired+1), high: m.bound}
 	if s.user.rebuilding && g.low <= g.high && g.ids()&^missing == 0 {
 		t := s
-		g.counted = g.ids()
+		g.number = g.ids().len()
+		t.user.counted |= g.ids()
 		t.user.gaps[s.user.gapsNow()] = g
 		yield(happened("the rehydration makes a gap from %d to %d", g.low, g.high), t)
 	}
@@ -322,9 +262,9 @@ func (m *flagging) rehydrate(s flagged, missing ids, yield func(event, flagged))
 		t.user.rebuilding = false
 		yield(happened("the rehydration ends"), t)
 	}
-	for place := range s.user.gaps {
-		t := s
-		if t.user.recount(int8(place), s.visible); t.user != s.user {
+	for place, g := range s.user.gaps {
+		if t := s; g.ids()&s.visible&^s.user.counted != 0 {
+			t.user.recount(int8(place), s.visible)
 			yield(happened("gap %d is counted", int8(place)), t)
 		}
 	}
@@ -333,8 +273,9 @@ func (m *flagging) rehydrate(s flagged, missing ids, yield func(event, flagged))
 // recount raises the number of a gap. What is new below the end of a read mark that lists the gap counts as read.
 func (u *flagUser) recount(place int8, visible ids) {
 	g := &u.gaps[place]
-	added := visible & g.ids() &^ g.counted
-	g.counted |= added
+	added := visible & g.ids() &^ u.counted
+	u.counted |= added
+	g.number += added.len()
 	if place < u.mark.gaps && g.ids().has(u.mark.upTo) {
 		u.mark.inGap += (added & upTo(u.mark.upTo)).len()
 	}
@@ -346,8 +287,16 @@ func (m *flagging) expire(s flagged, yield func(event, flagged)) {
 		t := s
 		t.raises--
 		t.user.expired = p
-		t.user.cut()
+		t.user.cut(p, t.user.counted, correct)
+		t.user.counted &^= upTo(p)
 		yield(happened("P becomes %d", p), t)
+	}
+	t := s
+	for _, b := range [...]*flagBits{&t.maps.read, &t.maps.unread, &t.maps.archived} {
+		b.clear(flagBits{s.slotsUpTo(s.user.expired), upTo(s.user.expired)})
+	}
+	if t.maps != s.maps {
+		yield(happened("flags of what has expired are dropped"), t)
 	}
 	for b := int8(0); (b+1)*m.capacity <= s.slots(); b++ {
 		if !s.stubs.has(b) && s.greatest((b+1)*m.capacity) <= s.user.expired {
@@ -358,61 +307,33 @@ func (m *flagging) expire(s flagged, yield func(event, flagged)) {
 	}
 }
 
-// cut cuts the gaps to what is above P: see retaining.cutGaps.
-func (u *flagUser) cut() {
-	var left [maxGaps]flagGap
-	n, listed := 0, u.mark.gaps
-	for place, g := range u.gaps {
-		if g.high == 0 {
-			continue
-		}
-		if gone := g.counted & upTo(u.expired); int8(place) < listed && g.ids().has(u.mark.upTo) {
-			u.mark.inGap = max(u.mark.inGap-gone.len(), 0)
-		}
-		if g.low, g.counted = max(g.low, u.expired+1), g.counted&^upTo(u.expired); g.low <= g.high {
-			left[n] = g
-			n++
-		} else if int8(place) < listed {
-			u.mark.gaps--
-		}
-	}
-	u.gaps = left
-}
-
 func (m *flagging) wrong(s flagged) string {
 	if s.fault != noFlagFault {
 		return flagFaults[s.fault]
 	}
-	is, counted := m.tally(&s), m.derive(&s, m.look(&s))
-	if counted != is {
+	if is, counted := m.tally(&s), m.derive(&s, m.look(&s)); counted != is {
 		return fmt.Sprintf("total, unread, unseen and archived count as %v, and are %v", counted, is)
 	}
 	return ""
 }
 
 func (m *flagging) stuck(s flagged) string {
-	if s.clients != [2]flagClient{} {
-		return "a client has come to no end"
-	}
-	if s.reader != (flagReader{}) {
-		return "a reader has come to no end"
+	if s.clients != [2]flagClient{} || s.reader != (flagReader{}) {
+		return "a client or a reader has come to no end"
 	}
 	return ""
 }
 
-// normal puts the clients into an order, and forgets bits that nothing reads.
+// normal puts the clients into an order.
 func (m *flagging) normal(s flagged) flagged {
-	if m.mutation == correct && s.clients[0].weight() < s.clients[1].weight() {
+	if m.mutation == correct && m.clients == 2 && s.clients[0].rank() < s.clients[1].rank() {
 		s.clients[0], s.clients[1] = s.clients[1], s.clients[0]
 	}
 	return s
 }
 
 func (m *flagging) show(s flagged) string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "slots %v, tombstones in {%v}, stubs {%v}; P %d, gaps %v, read %+v, seen %d, rebuilding %t; ",
-		s.at, s.dead, s.stubs, s.user.expired, s.user.gaps, s.user.mark, s.user.seen, s.user.rebuilding)
 	is := m.states(&s)
-	fmt.Fprintf(&text, "flags %t %v; there {%v}, read {%v}, archived {%v}", s.user.flagged, s.maps, is.there, is.read, is.archived)
-	return text.String()
+	return fmt.Sprintf("slots %v, tombstones in {%v}, stubs {%v}; P %d, gaps %v, read %v, seen %d; flags %t %v; there {%v}, read {%v}, archived {%v}",
+		s.at, s.dead, s.stubs, s.user.expired, s.user.gaps, s.user.mark, s.user.seen, s.user.flagged, s.maps, is.there, is.read, is.archived)
 }

@@ -14,7 +14,7 @@ type flagView struct {
 	buried     ids // slots of tombstones in the buckets that were read whole
 }
 
-// piece is what a reader reads in one step.
+// piece is what a reader reads in one step. In the end it reads buckets, one after the other, downward.
 type piece uint8
 
 const (
@@ -22,12 +22,11 @@ const (
 	pieceFlags
 	pieceHead
 	pieceTombstones
-	pieceBuckets // one after the other, downward
 )
 
 type flagReader struct {
-	step, bucket int8
-	view         flagView
+	step int8 // how many pieces and buckets it has read
+	view flagView
 }
 
 // look reads all at one moment.
@@ -54,7 +53,6 @@ func (m *flagging) read(s *flagged, v *flagView, p piece) {
 				v.dead |= 1 << at
 			}
 		}
-	case pieceBuckets:
 	}
 }
 
@@ -67,51 +65,31 @@ func (m *flagging) count(s flagged, yield func(event, flagged)) {
 		}
 		s.reads--
 	}
-	p := m.order[r.step]
-	m.read(&s, &r.view, p)
-	if p == pieceBuckets {
-		r.view.stubs |= s.stubs & (1 << r.bucket)
-		for at := r.bucket * m.capacity; at < min((r.bucket+1)*m.capacity, s.slots()); at++ {
-			r.view.buried |= s.dead & (1 << at)
-		}
-		r.bucket--
+	if below := r.step - int8(len(m.order)); below < 0 {
+		m.read(&s, &r.view, m.order[r.step])
+	} else {
+		bucket := (r.view.slots-1)/m.capacity - below
+		r.view.stubs |= s.stubs & (1 << bucket)
+		r.view.buried |= s.dead &^ (1<<(bucket*m.capacity) - 1) & (1<<((bucket+1)*m.capacity) - 1)
 	}
-	last := r.bucket
-	switch next := r.step + 1; {
-	case p == pieceBuckets && r.bucket >= 0:
-	case int(next) < len(m.order) && m.order[next] != pieceBuckets:
-		r.step = next
-	case int(next) < len(m.order) && m.needsBuckets(&r.view):
-		r.step, r.bucket = next, max(r.view.slots-1, 0)/m.capacity
-	default:
-		counted := m.derive(&s, r.view)
-		if counted.impossible() && m.checks() {
-			*r = flagReader{}
-			s.reads++
-			yield(happened("a reader reads part %d, and begins again", int8(p)), s)
-			return
-		} else if counted.impossible() {
-			s.fault = impossible
-		}
-		*r = flagReader{}
-		yield(happened("a reader counts %d, unread %d, unseen %d, archived %d", counted.total, counted.unread, counted.unseen, counted.archived), s)
+	all := int8(len(m.order))
+	if r.view.slots > 0 && (r.view.user.expired > 0 || r.view.user.flagged && r.view.maps != flagMaps{}) {
+		all += (r.view.slots-1)/m.capacity + 1 // otherwise it does not need the buckets
+	}
+	if r.step++; r.step < all {
+		yield(happened("a reader reads part %d", r.step), s)
 		return
 	}
-	yield(happened("a reader reads part %d, bucket %d is next", int8(p), last), s)
-}
-
-// needsBuckets reports whether the numbers depend on what the buckets hold.
-func (m *flagging) needsBuckets(v *flagView) bool {
-	return v.slots > 0 && (v.user.expired > 0 || v.user.flagged && v.maps != flagMaps{})
-}
-
-func (m *flagging) checks() bool {
-	switch m.mutation {
-	case beyondCounted, staleExpiry, recordReadLast, staleGap:
-		return false
-	default:
-		return true
+	counted := m.derive(&s, r.view)
+	if *r = (flagReader{}); counted.impossible() {
+		switch m.mutation {
+		case beyondCounted, staleExpiry, recordReadLast, staleGap:
+			s.fault = impossible
+		default:
+			s.reads++
+		}
 	}
+	yield(happened("a reader counts %d, unread %d, unseen %d, archived %d", counted.total, counted.unread, counted.unseen, counted.archived), s)
 }
 
 func (c flagTally) impossible() bool {
@@ -155,8 +133,8 @@ func (m *flagging) derive(s *flagged, v flagView) (c flagTally) {
 	c.unread = c.total - (mark.read - min(base, mark.slots)) + (gone & (1<<mark.slots - 1)).len()
 	c.unseen = v.slots - max(base, u.seen) - (gone &^ (1<<u.seen - 1)).len()
 	for place, g := range u.gaps {
-		c.total += g.counted.len()
-		c.unread += g.counted.len() - u.readIn(int8(place), g)
+		c.total += g.number
+		c.unread += g.number - mark.readIn(int8(place), g)
 	}
 	if u.expired == 0 {
 		c.total -= v.tombstones
@@ -213,7 +191,7 @@ func (m *flagging) correct(s *flagged, v *flagView, base int8, gone ids, c *flag
 			continue
 		}
 		archived := v.maps.archived.slots.has(at)
-		add(u.covers(at, s.at[at]), v.maps.read.slots.has(at), v.maps.unread.slots.has(at), archived)
+		add(u.covers(s.at[at], at, u.mark.slots), v.maps.read.slots.has(at), v.maps.unread.slots.has(at), archived)
 		if archived && at >= u.seen {
 			c.unseen--
 		}
@@ -223,18 +201,6 @@ func (m *flagging) correct(s *flagged, v *flagView, base int8, gone ids, c *flag
 		if place < 0 && m.mutation != cutFlagsCount || s.idsOf(dead).has(id) {
 			continue
 		}
-		add(place >= 0 && u.coversIn(place, id), v.maps.read.byID.has(id), v.maps.unread.byID.has(id), v.maps.archived.byID.has(id))
-	}
-}
-
-// readIn is as ReadMark.ReadIn.
-func (u *flagUser) readIn(place int8, g flagGap) int8 {
-	switch {
-	case g.high == 0 || place >= u.mark.gaps || g.low > u.mark.upTo:
-		return 0
-	case g.ids().has(u.mark.upTo):
-		return u.mark.inGap
-	default:
-		return g.counted.len()
+		add(place >= 0 && u.covers(id, place, u.mark.gaps), v.maps.read.byID.has(id), v.maps.unread.byID.has(id), v.maps.archived.byID.has(id))
 	}
 }

@@ -1,70 +1,59 @@
 package main
 
+import "strings"
+
 // flagInstances are those of the state of single messages.
-func flagInstances() []instance {
-	single := []flagKind{markRead, markUnread, markArchived, markUnarchived, markUpTo, markSeen}
+func flagInstances() (all []instance) {
+	of := func(name, covers string, m flagging) {
+		if m.clients = 2; m.reads > 0 {
+			m.clients = 1
+		}
+		all = append(all, instance{name, covers, strings.HasSuffix(name, "-long"), search(&m)})
+	}
+	any := []flagKind{markRead, markUnread, markArchived, markUnarchived, markUpTo, markSeen}
 	marks := []flagKind{markRead, markUnread, markUpTo}
 	cursors := []flagKind{markUnread, markUpTo, markKnown}
-	of := func(messages, capacity int8, kinds []flagKind, operations int8, change func(*flagging)) func() outcome {
-		m := flagging{messages: messages, capacity: capacity, clients: 2, kinds: kinds, operations: operations, order: countOrder}
-		change(&m)
-		return search(&m)
-	}
-	return []instance{
-		{
-			"flags", "2 messages, 2 clients with 3 operations of any kind; P rises, a deletion", false,
-			of(2, 1, single, 3, func(m *flagging) { m.raises, m.deletions = 1, 1 }),
-		},
-		{
-			"flags-mark", "3 messages, buckets of 2, 2 clients with 3 operations", false,
-			of(3, 2, marks, 3, func(*flagging) {}),
-		},
-		{
-			"flags-gap", "3 messages, 2 of them in a gap, one of which becomes visible later; 2 clients with 2 operations; P rises, a deletion", false,
-			of(3, 1, marks, 2, func(m *flagging) { m.raises, m.deletions, m.gap, m.later = 1, 1, span{low: 1, high: 2}, 1<<2 }),
-		},
-		{
-			"flags-rehydrate", "3 messages, 2 of them missing when the user returns, one of which may be in a gap; 2 clients with 2 operations; P rises", false,
-			of(3, 1, marks, 2, func(m *flagging) { m.raises, m.away, m.bound = 1, span{low: 1, high: 2}, 1 }),
-		},
-		{
-			"flags-cursor", "3 messages, 2 clients with 3 operations, cursors; P rises", false,
-			of(3, 2, cursors, 3, func(m *flagging) { m.raises = 1 }),
-		},
-		{
-			"flags-cursor-gap", "as flags-cursor, 2 messages in a gap, one of which becomes visible later; 2 operations, a deletion", false,
-			of(3, 1, cursors, 2, func(m *flagging) { m.raises, m.deletions, m.gap, m.later = 1, 1, span{low: 1, high: 2}, 1<<2 }),
-		},
-		{
-			"flags-cursor-gaps", "as flags-cursor, a message in a gap, and 2 missing when the user returns, one of which may be in a gap; 2 operations", false,
-			of(4, 1, cursors, 2, func(m *flagging) {
-				m.raises, m.gap, m.away, m.bound = 1, span{low: 1, high: 1}, span{low: 2, high: 3}, 2
-			}),
-		},
-		{
-			"flags-count", "2 messages, a client with 2 operations of any kind; P rises, a deletion, a reader piece by piece", false,
-			of(2, 1, single, 2, func(m *flagging) { m.clients, m.raises, m.deletions, m.reads = 1, 1, 1, 1 }),
-		},
-		{
-			"flags-count-gap", "3 messages, 2 of them in a gap; a client with an operation; P rises, a deletion, a reader piece by piece", false,
-			of(3, 1, single, 1, func(m *flagging) {
-				m.clients, m.raises, m.deletions, m.reads, m.gap, m.later = 1, 1, 1, 1, span{low: 1, high: 2}, 1<<2
-			}),
-		},
-	}
+	gap, early, middle := span{low: 1, high: 2}, span{low: 1, high: 1}, span{low: 2, high: 3}
+
+	of("flags", "2 messages, buckets of 1, 2 clients with 2 operations of any kind; P rises, a deletion",
+		flagging{messages: 2, capacity: 1, kinds: any, operations: 2, raises: 1, deletions: 1})
+	of("flags-mark", "3 messages, buckets of 2, 2 clients with 3 operations",
+		flagging{messages: 3, capacity: 2, kinds: marks, operations: 3})
+	of("flags-gap", "3 messages, 2 of them in a gap, one of which becomes visible later; 2 clients with 2 operations; P rises, a deletion",
+		flagging{messages: 3, capacity: 1, kinds: marks, operations: 2, raises: 1, deletions: 1, gap: gap, later: 1 << 2})
+	of("flags-rehydrate", "3 messages, 2 of them missing when the user returns, one of which may be in a gap; 2 clients with 2 operations; P rises",
+		flagging{messages: 3, capacity: 1, kinds: marks, operations: 2, raises: 1, away: gap, bound: 1})
+	of("flags-cursor", "3 messages, buckets of 2, 2 clients with 2 operations, also with cursors; P rises",
+		flagging{messages: 3, capacity: 2, kinds: cursors, operations: 2, raises: 1})
+	of("flags-cursor-gap", "3 messages, 2 of them in a gap, one of which becomes visible later; as flags-cursor, a deletion",
+		flagging{messages: 3, capacity: 1, kinds: cursors, operations: 2, raises: 1, deletions: 1, gap: gap, later: 1 << 2})
+	of("flags-count", "2 messages, buckets of 1, a client with 2 operations of any kind; P rises, a deletion; a reader piece by piece",
+		flagging{messages: 2, capacity: 1, kinds: any, operations: 2, raises: 1, deletions: 1, reads: 1, order: headFirst})
+	of("flags-count-gap", "3 messages, 2 of them in a gap, one of which becomes visible later; as flags-count, an operation",
+		flagging{messages: 3, capacity: 1, kinds: any, operations: 1, raises: 1, deletions: 1, reads: 1, order: headFirst, gap: gap, later: 1 << 2})
+	of("flags-count-order", "as flags-count; the reader reads the tombstones before the head",
+		flagging{messages: 2, capacity: 1, kinds: any, operations: 2, raises: 1, deletions: 1, reads: 1, order: tombstonesFirst})
+
+	of("flags-long", "as flags, 3 operations",
+		flagging{messages: 2, capacity: 1, kinds: any, operations: 3, raises: 1, deletions: 1})
+	of("flags-cursor-long", "as flags-cursor, 3 operations",
+		flagging{messages: 3, capacity: 2, kinds: cursors, operations: 3, raises: 1})
+	of("flags-cursor-gaps-long", "4 messages, 1 in a gap, 2 and 3 missing when the user returns, 2 perhaps in a gap, too; as flags-cursor",
+		flagging{messages: 4, capacity: 1, kinds: cursors, operations: 2, raises: 1, gap: early, away: middle, bound: 2})
+	return all
 }
 
 var (
-	// countOrder is what a reader of counts reads.
-	countOrder = []piece{pieceUser, pieceFlags, pieceHead, pieceTombstones, pieceBuckets}
+	// headFirst is what a reader of counts reads.
+	headFirst = []piece{pieceUser, pieceFlags, pieceHead, pieceTombstones}
 	// tombstonesFirst is another order that is right.
-	tombstonesFirst = []piece{pieceUser, pieceFlags, pieceTombstones, pieceHead, pieceBuckets}
+	tombstonesFirst = []piece{pieceUser, pieceFlags, pieceTombstones, pieceHead}
 )
 
 // flagShortcuts are those in the state of single messages.
 func flagShortcuts() (all []shortcut) {
 	of := func(is mutation, name string, messages, operations int8, kinds []flagKind, change func(*flagging)) {
-		m := flagging{mutation: is, messages: messages, capacity: 1, clients: 2, kinds: kinds, operations: operations, order: countOrder}
+		m := flagging{mutation: is, messages: messages, capacity: 1, clients: 2, kinds: kinds, operations: operations, order: headFirst}
 		if change != nil {
 			change(&m)
 		}

@@ -68,18 +68,24 @@ func (m *retaining) cutGaps(s *retained) {
 	if m.mutation == gapsUncut {
 		return
 	}
-	mark := &s.mark
+	s.cut(s.expired, ^ids(0), m.mutation)
+	s.gapped = s.inGaps()
+}
+
+// cut cuts the gaps. counted are the messages that are in their numbers.
+func (c *countedUser) cut(expired int8, counted ids, is mutation) {
+	mark := &c.mark
 	var left [maxGaps]span
 	n, listed := 0, mark.gaps
-	for k, g := range s.gaps {
+	for k, g := range c.gaps {
 		if g.high == 0 {
 			continue
 		}
-		cut := (g.ids() & upTo(s.expired)).len()
+		cut := (g.ids() & counted & upTo(expired)).len()
 		known := int8(k) < listed
 		holds := g.ids().has(mark.upTo)
-		if g.low = max(g.low, s.expired+1); g.low > g.high {
-			if known && m.mutation != listedStays {
+		if g.low = max(g.low, expired+1); g.low > g.high {
+			if known && is != listedStays {
 				mark.gaps--
 			}
 			if known && holds {
@@ -88,14 +94,13 @@ func (m *retaining) cutGaps(s *retained) {
 			continue
 		}
 		g.number -= cut // it is counted again
-		if known && holds && m.mutation != cutStaysRead {
+		if known && holds && is != cutStaysRead {
 			mark.inGap = max(mark.inGap-cut, 0)
 		}
 		left[n] = g
 		n++
 	}
-	s.gaps = left
-	s.gapped = s.inGaps()
+	c.gaps = left
 }
 
 // setMark computes a read mark and, in a second step, stores it unless P or the gaps have changed.
@@ -205,7 +210,7 @@ func (m *retaining) counts(s *retained) (total, unread int8) {
 	for k, g := range s.gaps {
 		if g.high > 0 {
 			total += g.number
-			unread += g.number - m.readIn(mark, int8(k), g)
+			unread += g.number - mark.readIn(int8(k), g)
 		}
 	}
 	if s.expired >= mark.upTo {
@@ -228,7 +233,7 @@ func (m *retaining) countTombstone(s *retained, id int8, total, unread *int8) {
 }
 
 // readIn returns how many messages of a gap are read.
-func (m *retaining) readIn(mark readMark, place int8, g span) int8 {
+func (mark readMark) readIn(place int8, g span) int8 {
 	switch {
 	case place >= mark.gaps || g.low > mark.upTo:
 		return 0
