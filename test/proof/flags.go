@@ -26,7 +26,7 @@ type flagging struct {
 	reads int8
 }
 
-const maxSlots = 5
+const maxSlots = 5 // one more than messages
 
 // flagged is a state of flagging.
 type flagged struct {
@@ -66,7 +66,6 @@ type flagFault uint8
 const (
 	noFlagFault flagFault = iota
 	turned
-	newlyTurned
 	seenUnshown
 	stateUndone
 	notFound
@@ -74,8 +73,7 @@ const (
 )
 
 var flagFaults = [...]string{
-	turned:      "a message changes its state, and nobody asks for that",
-	newlyTurned: "a message arrives, and has a state",
+	turned:      "a message changes its state, or arrives with one, and no client asks for that",
 	seenUnshown: "a message counts as seen, and was not shown",
 	stateUndone: "a client is answered, and a message has another state",
 	notFound:    "a client does not find a message that is there",
@@ -125,10 +123,8 @@ func (m *flagging) judge(s, t *flagged, client int, was messageStates) {
 		is.archived&^was.archived&^may[markArchived] | was.archived&^is.archived&^may[markUnarchived]
 	switch {
 	case t.fault != noFlagFault:
-	case wrong&was.there&is.there != 0:
+	case wrong&was.there&is.there != 0, (is.read|is.archived)&^was.there&^t.user.inGaps() != 0:
 		t.fault = turned
-	case (is.read|is.archived)&^was.there&^t.user.inGaps() != 0:
-		t.fault = newlyTurned
 	case t.user.seen > max(s.user.seen, slots):
 		t.fault = seenUnshown
 	}

@@ -247,6 +247,9 @@ func (m *flagging) compute(s *flagged, c *flagClient) {
 			greatest = max(greatest, g.high)
 		}
 	}
+	if m.mutation == gapsKept {
+		gaps = max(gaps, u.mark.gaps)
+	}
 	to := readMark{upTo: min(c.id, greatest), slots: slots, gaps: gaps}
 	if to.upTo < u.mark.upTo || slots < u.mark.slots && m.mutation != cursorLowers || gaps < u.mark.gaps {
 		if m.mutation == furtherIgnored {

@@ -10,13 +10,13 @@ func flagInstances() (all []instance) {
 		}
 		all = append(all, instance{name, covers, strings.HasSuffix(name, "-long"), search(&m)})
 	}
-	any := []flagKind{markRead, markUnread, markArchived, markUnarchived, markUpTo, markSeen}
+	every := []flagKind{markRead, markUnread, markArchived, markUnarchived, markUpTo, markSeen}
 	marks := []flagKind{markRead, markUnread, markUpTo}
 	cursors := []flagKind{markUnread, markUpTo, markKnown}
 	gap, early, middle := span{low: 1, high: 2}, span{low: 1, high: 1}, span{low: 2, high: 3}
 
 	of("flags", "2 messages, buckets of 1, 2 clients with 2 operations of any kind; P rises, a deletion",
-		flagging{messages: 2, capacity: 1, kinds: any, operations: 2, raises: 1, deletions: 1})
+		flagging{messages: 2, capacity: 1, kinds: every, operations: 2, raises: 1, deletions: 1})
 	of("flags-mark", "3 messages, buckets of 2, 2 clients with 3 operations",
 		flagging{messages: 3, capacity: 2, kinds: marks, operations: 3})
 	of("flags-gap", "3 messages, 2 of them in a gap, one of which becomes visible later; 2 clients with 2 operations; P rises, a deletion",
@@ -28,14 +28,14 @@ func flagInstances() (all []instance) {
 	of("flags-cursor-gap", "3 messages, 2 of them in a gap, one of which becomes visible later; as flags-cursor, a deletion",
 		flagging{messages: 3, capacity: 1, kinds: cursors, operations: 2, raises: 1, deletions: 1, gap: gap, later: 1 << 2})
 	of("flags-count", "2 messages, buckets of 1, a client with 2 operations of any kind; P rises, a deletion; a reader piece by piece",
-		flagging{messages: 2, capacity: 1, kinds: any, operations: 2, raises: 1, deletions: 1, reads: 1, order: headFirst})
+		flagging{messages: 2, capacity: 1, kinds: every, operations: 2, raises: 1, deletions: 1, reads: 1, order: headFirst})
 	of("flags-count-gap", "3 messages, 2 of them in a gap, one of which becomes visible later; as flags-count, an operation",
-		flagging{messages: 3, capacity: 1, kinds: any, operations: 1, raises: 1, deletions: 1, reads: 1, order: headFirst, gap: gap, later: 1 << 2})
+		flagging{messages: 3, capacity: 1, kinds: every, operations: 1, raises: 1, deletions: 1, reads: 1, order: headFirst, gap: gap, later: 1 << 2})
 	of("flags-count-order", "as flags-count; the reader reads the tombstones before the head",
-		flagging{messages: 2, capacity: 1, kinds: any, operations: 2, raises: 1, deletions: 1, reads: 1, order: tombstonesFirst})
+		flagging{messages: 2, capacity: 1, kinds: every, operations: 2, raises: 1, deletions: 1, reads: 1, order: tombstonesFirst})
 
 	of("flags-long", "as flags, 3 operations",
-		flagging{messages: 2, capacity: 1, kinds: any, operations: 3, raises: 1, deletions: 1})
+		flagging{messages: 2, capacity: 1, kinds: every, operations: 3, raises: 1, deletions: 1})
 	of("flags-cursor-long", "as flags-cursor, 3 operations",
 		flagging{messages: 3, capacity: 2, kinds: cursors, operations: 3, raises: 1})
 	of("flags-cursor-gaps-long", "4 messages, 1 in a gap, 2 and 3 missing when the user returns, 2 perhaps in a gap, too; as flags-cursor",
@@ -88,6 +88,9 @@ func flagShortcuts() (all []shortcut) {
 	of(gapsNotByID, "mark what a cursor knows one by one, but not in gaps", 3, 2, []flagKind{markKnown, markUpTo}, gap)
 	of(gapsByNumber, "a cursor with the number of gaps", 2, 1, known, func(m *flagging) {
 		m.gap, m.away, m.bound, m.raises = span{low: 1, high: 1}, span{low: 2, high: 2}, 2, 1
+	})
+	of(gapsKept, "a read mark with the slots of a cursor, and the gaps of the mark before it", 3, 2, []flagKind{markKnown, markUpTo}, func(m *flagging) {
+		m.away, m.bound = span{low: 2, high: 3}, 2
 	})
 	return all
 }

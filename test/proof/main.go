@@ -1,8 +1,8 @@
 // Command proof searches every state that small instances of Fanmail's protocols can reach.
 //
 // It holds these protocols as models: appending to an inbox (pkg/bucket), bringing a user back (pkg/userstate and
-// internal/rehydrate), scanning an audience (internal/progress) and ending its plan, letting messages expire and removing them, removing
-// edges, blocking, claiming identities, and closing topics. In each, writers, workers and hosts stall between any two
+// internal/rehydrate), scanning an audience (internal/progress) and ending its plan, letting messages expire and removing them, marking
+// single messages, removing edges, blocking, claiming identities, and closing topics. In each, writers, workers and hosts stall between any two
 // of their atomic steps, crash, and repeat what others have done. Nothing is sampled: if a state can be reached in which
 // a message is lost, is there twice, or is counted wrongly, the search finds a shortest way there.
 //

@@ -207,6 +207,7 @@ const (
 	sequenceBeyond
 	gapsNotByID
 	gapsByNumber
+	gapsKept
 
 	mutations // how many there are, with correct
 )
