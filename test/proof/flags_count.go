@@ -109,7 +109,8 @@ func (m *flagging) tally(s *flagged) (c flagTally) {
 // derive counts as bucket.Counts does, and then corrects what it counts by the flags. The ids in slots do not change, so a view has none.
 func (m *flagging) derive(s *flagged, v flagView) (c flagTally) {
 	u, mark := &v.user, v.user.mark
-	from, base, gone := int8(0), int8(0), ids(0) // gone are the expired slots from base up
+	var from, base int8
+	var gone ids // the expired slots from base up
 	if u.expired > 0 && v.slots > 0 {
 		from = (v.slots - 1) / m.capacity
 		for from > 0 && s.greatest(from*m.capacity) > u.expired {
