@@ -30,6 +30,12 @@ type State struct {
 	Head bucket.Hint
 	// ReadMark is up to where the user has read.
 	ReadMark bucket.ReadMark
+	// Flagged says that the user may have a flag.Record. It is never taken back.
+	Flagged bool
+	// Seen is how many slots of the inbox the user has seen. It never falls.
+	Seen int64
+	// Marks counts the changes of ReadMark and Seen by the user.
+	Marks int64
 	// Purged is the purge point: every message at or below it has expired for this user. It is the last possible id of a millisecond, and
 	// only rises. It is zero if nothing has expired. Only State.Purge raises it.
 	Purged message.ID
@@ -90,6 +96,7 @@ func (s State) Same(o State) bool {
 	return s.LastViewed.Equal(o.LastViewed) && s.Horizon.Equal(o.Horizon) &&
 		same(s.Mark, o.Mark, Mark.same) && same(s.Sweep, o.Sweep, Sweep.same) && s.Lease.same(o.Lease) &&
 		slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered == o.Recovered && s.ReadMark == o.ReadMark &&
+		s.Flagged == o.Flagged && s.Seen == o.Seen && s.Marks == o.Marks &&
 		s.Purged == o.Purged && s.Oldest == o.Oldest && s.Keep == o.Keep
 }
 
