@@ -84,7 +84,8 @@ func (b Bucket) Of(slot int) Flags {
 	return Flags(b.Read>>slot&1)*Read | Flags(b.Unread>>slot&1)*Unread | Flags(b.Archived>>slot&1)*Archived
 }
 
-func (b *Bucket) set(slot int, f Flags) {
+// with returns the bucket with other flags for a slot.
+func (b Bucket) with(slot int, f Flags) Bucket {
 	for _, bits := range []struct {
 		of   *uint64
 		flag Flags
@@ -93,6 +94,7 @@ func (b *Bucket) set(slot int, f Flags) {
 			*bits.of |= 1 << slot
 		}
 	}
+	return b
 }
 
 // Message are the flags of a message in a gap.
@@ -143,11 +145,9 @@ func (r Record) With(places map[Place]Flags, messages map[message.ID]Flags, olde
 		buckets[b.Sequence] = b
 	}
 	for p, f := range places {
-		b := buckets[p.Sequence]
-		if b.Of(p.Slot) != f {
+		if b := buckets[p.Sequence]; p.Sequence >= oldest && b.Of(p.Slot) != f {
 			b.Sequence, b.At, changed = p.Sequence, next.Revision, true
-			b.set(p.Slot, f)
-			buckets[p.Sequence] = b
+			buckets[p.Sequence] = b.with(p.Slot, f)
 		}
 	}
 	for _, sequence := range slices.Sorted(maps.Keys(buckets)) {
@@ -164,7 +164,7 @@ func (r Record) With(places map[Place]Flags, messages map[message.ID]Flags, olde
 		of[m.ID] = m.Flags
 	}
 	for id, f := range messages {
-		if of[id] != f {
+		if purged.Less(id) && of[id] != f {
 			of[id], next.MessagesAt, changed = f, next.Revision, true
 		}
 	}
