@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -117,6 +118,24 @@ func TestStatesWithBadReplies(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, none, stepped[0].State, "be it that the first reply was lost")
 			require.Equal(t, none, lookup(t, users, "ben"))
+		}
+	})
+}
+
+// TestFlagsWithBadReplies replaces one record many times. A caller that repeats a replacement after a bad reply learns that it was stored.
+func TestFlagsWithBadReplies(t *testing.T) {
+	t.Parallel()
+	badly(t, func(t *testing.T, doubts bool) {
+		t.Helper()
+		store := lossy(t, doubts).Flags()
+		for n := range int64(60) {
+			r := flag.Record{Owner: "ann", Revision: n + 1, Buckets: []flag.Bucket{{At: n + 1, Read: uint64(n + 1)}}}
+			stored, err := store.Replace(t.Context(), r)
+			require.NoError(t, err)
+			require.True(t, stored)
+			there, err := flag.Get(t.Context(), store, "ann")
+			require.NoError(t, err)
+			require.Equal(t, r, there)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestConformance(t *testing.T) {
 func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
-		Settings: db.Settings(), Walk: db.Retention(), Passes: db.Passes(), Identities: db.Identities(), Topics: db.Topics(),
+		Settings: db.Settings(), Walk: db.Retention(), Passes: db.Passes(), Identities: db.Identities(), Topics: db.Topics(), Flags: db.Flags(),
 		DamageUser: func(t *testing.T, user message.UserID) func() {
 			t.Helper()
 			mend, err := damage.Database{URI: opts.URI, Name: opts.Database}.Spoil(t.Context(), user)
@@ -57,7 +57,8 @@ func database(db *mongostore.DB, opts mongostore.Options) storetest.Database {
 			t.Helper()
 			spoil(t, opts, "user_identities", string(user), "items")
 		},
-		Reopen: func(t *testing.T) storetest.Database { t.Helper(); return database(open(t, opts), opts) },
+		DamageFlags: func(t *testing.T, owner message.UserID) { t.Helper(); spoil(t, opts, "flags", string(owner), "flags") },
+		Reopen:      func(t *testing.T) storetest.Database { t.Helper(); return database(open(t, opts), opts) },
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -104,6 +105,7 @@ func TestDocuments(t *testing.T) {
 		{From: userstate.State{User: "eva"}, To: userstate.State{User: "eva", LastViewed: at, Horizon: at, Purged: messagetest.ID(120), Oldest: 2}},
 		{From: userstate.State{User: "kim"}, To: userstate.State{User: "kim", LastViewed: at, Horizon: at, Keep: userstate.Retention{MaxAge: 90 * 24 * time.Hour, Newest: 100}}},
 		{From: userstate.State{User: "leo"}, To: userstate.State{User: "leo", Keep: userstate.Retention{Newest: 1}}},
+		{From: userstate.State{User: "mia"}, To: userstate.State{User: "mia", LastViewed: at, Horizon: at, Flagged: true, Seen: 70, Marks: 3}},
 	})
 	require.NoError(t, err)
 	require.NoError(t, db.Users().RaiseHeads(ctx, []bucket.Head{{Owner: "ann", Hint: bucket.Hint{Sequence: 3, Floor: messagetest.ID(150)}}}))
@@ -112,6 +114,15 @@ func TestDocuments(t *testing.T) {
 	requireGolden(t, "user_purged.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "eva"}}))
 	requireGolden(t, "user_kept.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "kim"}}))
 	requireGolden(t, "user_kept_unseen.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "leo"}}))
+	requireGolden(t, "user_flagged.golden.json", documentIn(t, opts, "users", bson.D{{Key: "_id", Value: "mia"}}))
+
+	_, err = db.Flags().Replace(ctx, flag.Record{
+		Owner: "mia", Revision: 1, MessagesAt: 1, DroppedAt: 0,
+		Buckets:  []flag.Bucket{{Sequence: 2, At: 1, Read: 1, Archived: 3}},
+		Messages: []flag.Message{{ID: messagetest.ID(1), Flags: flag.Read | flag.Archived}},
+	})
+	require.NoError(t, err)
+	requireGolden(t, "flags.golden.json", documentIn(t, opts, "flags", bson.D{}))
 
 	_, err = db.Topics().Step(ctx, []topic.Change{
 		{From: topic.Record{Topic: "news"}, To: topic.Record{Topic: "news", Number: 1 << 62, InForce: true, Mark: 7}},
@@ -223,7 +234,9 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			news := topic.Record{Topic: "news", Number: 1, InForce: true}
 			_, err = db.Topics().Step(ctx, []topic.Change{{From: topic.Record{Topic: "news"}, To: news}})
 			require.NoError(t, err)
-			for _, collection := range []string{"messages", "users", "followers", "following", "fanouts", "publish_keys", "identities", "user_identities", "topics"} {
+			_, err = db.Flags().Replace(ctx, flag.Record{Owner: "ann", Revision: 1})
+			require.NoError(t, err)
+			for _, collection := range []string{"messages", "users", "followers", "following", "fanouts", "publish_keys", "identities", "user_identities", "topics", "flags"} {
 				_, err := raw(t, opts).Collection(collection).UpdateMany(ctx, bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: test.version}}}})
 				require.NoError(t, err)
 			}
@@ -242,6 +255,8 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 				"Plan":                failure(db.Progress().Plan(ctx, m.ID, "medium", nil, messagetest.Epoch)),
 				"identities":          lookedError(db.Identities().Lookup(ctx, []identity.Identity{joe.Identity})),
 				"lists of identities": listError(db.Identities().Lists(ctx, []message.UserID{"ann"})),
+				"Flags":               failure(flag.Get(ctx, db.Flags(), "ann")),
+				"Replace":             failure(db.Flags().Replace(ctx, flag.Record{Owner: "ann", Revision: 2})),
 				"Topics":              failure(db.Topics().List(ctx, "news", "", 1)),
 				"Key":                 failure(db.Keys().Reserve(ctx, key, messagetest.Epoch)),
 			} {

@@ -39,7 +39,7 @@ var writes = []string{
 	"Messages.Conclude", "Messages.Insert", "Messages.Remove", "Keys.Forget", "Keys.Replace", "Keys.Reserve", "Inbox.Blank", "Inbox.Delete", "Inbox.Empty",
 	"Inbox.Persist", "Inbox.Push", "Inbox.Size", "Users.RaiseHeads", "Users.Step", "Users.View", "Edges.DropSpans", "Edges.End", "Edges.Follow", "Edges.Remove",
 	"Edges.Subscribe", "Edges.Unfollow", "Progress.Plan", "Progress.Remove", "Progress.Step", "Settings.Replace", "Settings.Report", "Retention.Replace",
-	"Identities.Confirm", "Identities.Insert", "Identities.Remove", "Identities.ReplaceLists", "Identities.Withdraw", "Topics.Step",
+	"Identities.Confirm", "Identities.Insert", "Identities.Remove", "Identities.ReplaceLists", "Identities.Withdraw", "Topics.Step", "Flags.Replace",
 }
 
 func reads(ctx context.Context, db *mongostore.DB) map[string]func() error {
@@ -84,8 +84,9 @@ func reads(ctx context.Context, db *mongostore.DB) map[string]func() error {
 		"Identities.Lookup": func() error {
 			return two(db.Identities().Lookup(ctx, []identity.Identity{{Kind: "email", Value: "a@b.example"}}))
 		},
-		"Topics.Get":  func() error { return two(db.Topics().Get(ctx, []message.Topic{"news"})) },
-		"Topics.List": func() error { return two(db.Topics().List(ctx, "", "", 1)) },
+		"Flags.Lookup": func() error { return two(db.Flags().Lookup(ctx, ann)) },
+		"Topics.Get":   func() error { return two(db.Topics().Get(ctx, []message.Topic{"news"})) },
+		"Topics.List":  func() error { return two(db.Topics().List(ctx, "", "", 1)) },
 	}
 }
 
@@ -110,7 +111,7 @@ func TestOnlySomeReadsArePlain(t *testing.T) {
 	all := reads(t.Context(), db)
 	var operations []string
 	for _, store := range []any{
-		db.Messages(), db.Keys(), db.Inbox(), db.Users(), db.Edges(), db.Progress(), db.Settings(), db.Retention(), db.Identities(), db.Topics(),
+		db.Messages(), db.Keys(), db.Inbox(), db.Users(), db.Edges(), db.Progress(), db.Settings(), db.Retention(), db.Identities(), db.Topics(), db.Flags(),
 	} {
 		of := reflect.TypeOf(store)
 		for method := range of.Methods() {

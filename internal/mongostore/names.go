@@ -10,6 +10,7 @@ const (
 	fanoutsName   = "fanouts"
 	keysName      = "publish_keys"
 	topicsName    = "topics"
+	flagsName     = "flags"
 	metaName      = "meta"
 
 	identitiesName = "identities"
@@ -56,8 +57,13 @@ const (
 	fieldGaps       = "gaps"
 	fieldRecovered  = "recovered"
 	fieldPurged     = "purged"
+	fieldFlagged    = "flagged"
+	fieldMarks      = "marks"
 	fieldDue        = "due"  // when the lease of a rehydration ends
 	fieldStep       = "step" // token of the last change
+
+	// Of flags.
+	fieldFlags = "flags"
 
 	// Of fanouts.
 	fieldMoved = "moved"
@@ -67,7 +73,7 @@ const (
 	fieldRecorded     = "settings"
 	fieldDeclared     = "declared"
 	fieldLastDeclared = "last_declared"
-	fieldSeen         = "seen" // by the server's clock
+	fieldSeen         = "seen" // when, by the server's clock; in users, how many slots
 
 	// Of identities and topics.
 	fieldNumber  = "number"

@@ -163,6 +163,7 @@ type DB struct {
 	passes   *Retention
 	sweep    *Retention
 	topics   *Topics
+	flags    *Flags
 
 	identities *Identities
 }
@@ -280,6 +281,7 @@ func (db *DB) openFor(concern *readconcern.ReadConcern) {
 	db.walk, db.passes, db.sweep = &Retention{meta, walkID}, &Retention{meta, passesID}, &Retention{meta, sweepID}
 	db.identities = &Identities{c: db.collection(identitiesName), lists: db.collection(listsName)}
 	db.topics = &Topics{c: db.collection(topicsName)}
+	db.flags = &Flags{c: db.collection(flagsName)}
 }
 
 // Healthy returns nil if the server answers. A broken connection is not a failure: Healthy then asks again.
@@ -361,3 +363,6 @@ func (db *DB) Identities() *Identities { return db.identities }
 
 // Topics returns the store of topics.
 func (db *DB) Topics() *Topics { return db.topics }
+
+// Flags returns the store of the flags of inboxes.
+func (db *DB) Flags() *Flags { return db.flags }

@@ -89,9 +89,10 @@ func schemas() []schema {
 		// Message ids ascend with time. Ranges of them would send all current writes to one shard.
 		{name: fanoutsName, key: hashedID},
 		{name: keysName, key: hashedID, indexes: []index{{keys: ascending(fieldExpires), expires: true}}},
-		// Identities are looked up by id, a thousand at a time, and so are the lists of users.
+		// Identities are looked up by id, a thousand at a time, and so are the lists of users, and flags.
 		{name: identitiesName, key: hashedID, indexes: []index{byGone}},
 		{name: listsName, key: hashedID},
+		{name: flagsName, key: hashedID},
 		{
 			// A topic and those below it lie side by side. The id alone is unique in each shard, and says in which shard it is.
 			name: topicsName, key: ascending(fieldRoot, fieldID),

@@ -28,6 +28,9 @@ type userRecord struct {
 	Lease      *leaseRecord    `bson:"lease,omitempty"`
 	Gaps       []gapRecord     `bson:"gaps,omitempty"`
 	Recovered  int64           `bson:"recovered,omitempty"`
+	Flagged    bool            `bson:"flagged,omitempty"`
+	Seen       int64           `bson:"seen,omitempty"`
+	Marks      int64           `bson:"marks,omitempty"`
 	// Purged is absent until messages expire.
 	Purged *purgedRecord `bson:"purged,omitempty"`
 	// Keep is absent unless the user has a retention of their own.
@@ -88,7 +91,7 @@ type keepRecord struct {
 func recordOfState(st userstate.State, partitions int) userRecord {
 	r := userRecord{
 		ID: st.User, Version: version, Partition: int32(partition.Of(st.User, partitions)), //nolint:gosec // at most partition.MaxCount
-		Recovered: st.Recovered,
+		Recovered: st.Recovered, Flagged: st.Flagged, Seen: st.Seen, Marks: st.Marks,
 	}
 	if st.Known() {
 		r.LastViewed = new(date(st.LastViewed))
@@ -125,7 +128,7 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 
 // state decodes the state.
 func (r *userRecord) state() (st userstate.State, err error) {
-	st = userstate.State{User: r.ID, Recovered: r.Recovered}
+	st = userstate.State{User: r.ID, Recovered: r.Recovered, Flagged: r.Flagged, Seen: r.Seen, Marks: r.Marks}
 	if r.LastViewed != nil {
 		st.LastViewed = timeOf(*r.LastViewed)
 	}

@@ -100,6 +100,9 @@ func (r *userRecord) parts() bson.D {
 	add(fieldLease, r.Lease != nil, r.Lease)
 	add(fieldGaps, len(r.Gaps) > 0, r.Gaps)
 	add(fieldRecovered, r.Recovered != 0, r.Recovered)
+	add(fieldFlagged, r.Flagged, r.Flagged)
+	add(fieldSeen, r.Seen != 0, r.Seen)
+	add(fieldMarks, r.Marks != 0, r.Marks)
 	add(fieldPurged, r.Purged != nil, r.Purged)
 	add(fieldKeep, r.Keep != nil, r.Keep)
 	return parts

@@ -60,12 +60,16 @@ func database(t *testing.T, files *vfs.MemFS, opts pebblestore.Options) storetes
 		require.NoError(t, db.Engine().Set(key, value[:len(value)/2], pebble.Sync))
 		return func() { require.NoError(t, db.Engine().Set(key, value, pebble.Sync)) }
 	}
+	keyOf := func(space byte, user message.UserID) []byte {
+		return append(binary.BigEndian.AppendUint16([]byte{space}, uint16(partition.Of(user, partitions))), user...)
+	}
 	s.DamageUser = func(t *testing.T, user message.UserID) func() {
 		t.Helper()
-		return spoil(t, append(binary.BigEndian.AppendUint16([]byte{'u'}, uint16(partition.Of(user, partitions))), user...))
+		return spoil(t, keyOf('u', user))
 	}
 	s.DamageIdentity = func(t *testing.T, id identity.Identity) { t.Helper(); spoil(t, []byte("h"+id.Key())) }
 	s.DamageList = func(t *testing.T, user message.UserID) { t.Helper(); spoil(t, []byte("y"+user)) }
+	s.DamageFlags = func(t *testing.T, owner message.UserID) { t.Helper(); spoil(t, append(keyOf('s', owner), 0)) }
 	s.Reopen = func(t *testing.T) storetest.Database { t.Helper(); return database(t, crash(files), opts) }
 	return s
 }
@@ -74,6 +78,6 @@ func database(t *testing.T, files *vfs.MemFS, opts pebblestore.Options) storetes
 func stores(db *pebblestore.DB) storetest.Database {
 	return storetest.Database{
 		Messages: db.Messages(), Keys: db.Keys(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(), Inbox: db.Inbox(),
-		Settings: db.Settings(), Walk: db.Retention(), Passes: db.Passes(), Identities: db.Identities(), Topics: db.Topics(),
+		Settings: db.Settings(), Walk: db.Retention(), Passes: db.Passes(), Identities: db.Identities(), Topics: db.Topics(), Flags: db.Flags(),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -189,6 +190,11 @@ func EdgeRecords(e follow.Edge) []Record {
 // TopicRecord returns the record of a topic.
 func TopicRecord(r topic.Record) Record { return Record{"topic", topicKey(r.Topic), encodeTopic(r)} }
 
+// FlagsRecord returns the record of the flags of an inbox.
+func FlagsRecord(r flag.Record) Record {
+	return Record{"flags", appendOwner(nil, spaceFlags, 7, r.Owner), encodeFlags(r)}
+}
+
 // ParseTopic reads an encoded topic.
 func ParseTopic(t message.Topic, value []byte) (topic.Record, error) { return parseTopic(t, value) }
 
@@ -234,7 +240,7 @@ func (db *DB) HeldLocks() (held int) {
 	for _, mu := range []*sync.Mutex{&db.settings.mu, &db.messages.syncing.mu} {
 		count(mu)
 	}
-	all := []stripes{db.messages.locks, db.keys.locks, db.inbox.locks, db.users.locks, db.edges.locks, db.progress.locks}
+	all := []stripes{db.messages.locks, db.keys.locks, db.inbox.locks, db.users.locks, db.edges.locks, db.progress.locks, db.flags.locks}
 	for _, s := range all {
 		for i := range s {
 			count(&s[i])

@@ -34,6 +34,7 @@ import (
 //	'p' plans    p id[16]                                  when the fan-out moved last
 //	             p id[16] partition[2]                     scan
 //	'r' leases   r until[8] user                           none: finds the rehydrations whose leases die first
+//	's' flags    s partition[2] owner 00                   state of single messages
 //	't' naming   t user 00 id[16]                          none: finds the messages that name a user
 //	'u' users    u partition[2] user                       state
 //	'w' walk     w                                         how far the walk over all users is
@@ -58,6 +59,7 @@ const (
 	spaceTopics     space = 'o'
 	spacePlans      space = 'p'
 	spaceLeases     space = 'r'
+	spaceFlags      space = 's'
 	spaceNaming     space = 't'
 	spaceUsers      space = 'u'
 	spaceRound      space = 'w'
@@ -73,6 +75,7 @@ func (s space) name() string {
 		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceLeases: "leases",
 		spaceRemoved: "removed", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
 		spaceRound: "walk", spaceEndings: "endings", spaceIdentities: "identities", spaceLists: "lists", spaceTopics: "topics",
+		spaceFlags: "flags",
 	}[s]
 }
 
@@ -92,8 +95,8 @@ func appendPartition(b []byte, partition int) []byte {
 	return binary.BigEndian.AppendUint16(b, uint16(partition)) //nolint:gosec // there are at most 256 partitions
 }
 
-// appendOwner appends the prefix of an owner's keys in the inbox, late, deleted or removed space. In the deleted space, the prefix is also
-// the key of the owner's total, and in the removed space the only key.
+// appendOwner appends the prefix of an owner's keys in the inbox, late, deleted, removed or flags space. In the deleted space, the prefix is
+// also the key of the owner's total, and in the removed and flags spaces the only key.
 func appendOwner(b []byte, s space, partition int, owner message.UserID) []byte {
 	b = appendPartition(append(b, byte(s)), partition)
 	return append(append(b, owner...), terminator)

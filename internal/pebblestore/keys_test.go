@@ -21,6 +21,7 @@ import (
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	flags "github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -84,6 +85,15 @@ func TestRecordsAreGolden(t *testing.T) {
 	requireGolden(t, "testdata/keys-1-topics.golden", []pebblestore.Record{
 		pebblestore.TopicRecord(topic.Record{Topic: "news", Number: 1 << 62, InForce: true, Mark: 7}),
 		pebblestore.TopicRecord(topic.Record{Topic: "news/名前", Number: 5, Parent: 1 << 62}),
+	})
+	requireGolden(t, "testdata/keys-1-flags.golden", []pebblestore.Record{
+		pebblestore.FlagsRecord(flags.Record{
+			Owner: "bob", Revision: 7, MessagesAt: 6, DroppedAt: 5,
+			Buckets:  []flags.Bucket{{Sequence: 2, At: 4, Read: 1, Archived: 3}, {Sequence: 258, At: 7, Unread: 1 << 63}},
+			Messages: []flags.Message{{ID: messagetest.ID(1), Flags: flags.Read | flags.Archived}},
+		}),
+		{Name: "user with flags", Value: pebblestore.EncodeState(userstate.State{User: "bob", LastViewed: at, Horizon: at, Flagged: true})},
+		{Name: "user who has seen", Value: pebblestore.EncodeState(userstate.State{User: "bob", LastViewed: at, Horizon: at, Seen: 70, Marks: 3})},
 	})
 	edge.Followee, edge.Number = message.Topic("news/名前").Source(), 1<<62
 	requireGolden(t, "testdata/keys-1-subscription.golden", pebblestore.EdgeRecords(edge))
@@ -224,6 +234,7 @@ func FuzzParseState(f *testing.F) {
 	f.Add(pebblestore.EncodeState(userstate.State{ReadMark: bucket.ReadMark{Gaps: 1, InGap: 2}}))
 	f.Add(pebblestore.EncodeState(userstate.State{Recovered: 7, Purged: messagetest.ID(1), Oldest: 2}))
 	f.Add(pebblestore.EncodeState(userstate.State{Keep: userstate.Retention{MaxAge: time.Hour}}))
+	f.Add(pebblestore.EncodeState(userstate.State{Flagged: true, Seen: 7, Marks: 8}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		st, err := pebblestore.ParseState("ann", b)
 		if err != nil {
@@ -249,7 +260,9 @@ func TestDamagedStates(t *testing.T) {
 	purged := pebblestore.EncodeState(whole)
 	whole.Purged, whole.Oldest, whole.Keep.Newest = message.ID{}, 0, 7
 	kept := pebblestore.EncodeState(whole)
-	for _, b := range [][]byte{b, purged, kept} {
+	whole.Keep.Newest, whole.Flagged, whole.Marks = 0, true, 7
+	flagged := pebblestore.EncodeState(whole)
+	for _, b := range [][]byte{b, purged, kept, flagged} {
 		for n := range b {
 			_, err := pebblestore.ParseState("ann", b[:n])
 			require.ErrorIs(t, err, pebblestore.ErrCorrupt, "%d bytes of %d", n, len(b))

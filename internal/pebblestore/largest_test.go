@@ -34,7 +34,7 @@ func TestLargestRecords(t *testing.T) {
 	}
 	for collection, space := range map[string]byte{
 		"messages": 'm', "users": 'u', "inbox": 'i', "followers": 'f', "following": 'g', "fanouts": 'p', "publish_keys": 'k', "topics": 'o',
-		"identities": 'h', "user_identities": 'y',
+		"identities": 'h', "user_identities": 'y', "flags": 's',
 	} {
 		built[collection] = largest[space]
 		delete(largest, space)

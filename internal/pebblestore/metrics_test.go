@@ -14,6 +14,7 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/pulse"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -65,6 +66,7 @@ func TestEveryMethodIsMeasured(t *testing.T) {
 		{"progress", reflect.TypeFor[progress.Store](), db.Progress()},
 		{"identities", reflect.TypeFor[identity.Store](), db.Identities()},
 		{"topics", reflect.TypeFor[topic.Store](), db.Topics()},
+		{"flags", reflect.TypeFor[flag.Store](), db.Flags()},
 	} {
 		for declared := range store.interfaceType.Methods() {
 			if declared.Name == "Size" {

@@ -152,6 +152,7 @@ type DB struct {
 	walk     *Retention
 	passes   *Retention
 	topics   *Topics
+	flags    *Flags
 
 	identities *Identities
 }
@@ -225,6 +226,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db.walk, db.passes = &Retention{db: db, key: roundKey}, &Retention{db: db, key: passKey}
 	db.identities = &Identities{db: db, locks: make(stripes, stripesPerTable), users: make(stripes, stripesPerTable)}
 	db.topics = &Topics{db: db, locks: make(stripes, stripesPerTable)}
+	db.flags = &Flags{db: db, locks: make(stripes, stripesPerTable)}
 	db.settings = &Settings{db: db, processes: make(map[string]settings.Process)}
 	return db
 }
@@ -331,3 +333,6 @@ func (db *DB) Identities() *Identities { return db.identities }
 
 // Topics returns the store of topics.
 func (db *DB) Topics() *Topics { return db.topics }
+
+// Flags returns the store of the flags of inboxes.
+func (db *DB) Flags() *Flags { return db.flags }

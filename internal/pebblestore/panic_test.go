@@ -21,6 +21,7 @@ import (
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -74,7 +75,11 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 		"following": func(ctx context.Context) error { return first(db.Edges().Following(ctx, "ann", "", 9)) },
 		"plan":      func(ctx context.Context) error { return first(db.Progress().Plan(ctx, m.ID, "medium", []int{0}, now)) },
 		"step":      func(ctx context.Context) error { return first(db.Progress().Step(ctx, []progress.Move{step}, now)) },
-		"load":      func(ctx context.Context) error { return first(db.Settings().Load(ctx)) },
+		"flags":     func(ctx context.Context) error { return first(flag.Get(ctx, db.Flags(), "ann")) },
+		"replace flags": func(ctx context.Context) error {
+			return first(db.Flags().Replace(ctx, flag.Record{Owner: "ann", Revision: 1}))
+		},
+		"load": func(ctx context.Context) error { return first(db.Settings().Load(ctx)) },
 		"replace the settings": func(ctx context.Context) error {
 			return db.Settings().Replace(ctx, settings.Record{}, settings.Record{})
 		},

@@ -16,6 +16,7 @@ import (
 //	(max_age[8] newest[8])?
 //	recovered[8]?
 //	(read_up_to[16] read_sequence[4] read_slots[8] read_gaps[8] read[8] read_in_gap[8])?
+//	(seen[8] marks[8])?
 //	mark_from[8]? sweep_from[8]?
 //	gaps[4] (after[8] before[8] messages[8])*?
 //	lease_until[8] lease_since[8] lease_token?
@@ -32,7 +33,9 @@ const (
 	partLease
 	partPurged
 	partKeep
-	knownParts = partKeep<<1 - 1
+	partFlagged // State.Flagged
+	partSeen
+	knownParts = partSeen<<1 - 1
 )
 
 const (
@@ -55,6 +58,8 @@ func partsOf(st *userstate.State) (parts uint16) {
 	add(partLease, st.Lease != userstate.Lease{})
 	add(partPurged, !st.Purged.IsZero())
 	add(partKeep, st.Keep != userstate.Retention{})
+	add(partFlagged, st.Flagged)
+	add(partSeen, st.Seen != 0 || st.Marks != 0)
 	return parts
 }
 
@@ -76,6 +81,9 @@ func encodeState(st userstate.State) []byte {
 	}
 	if parts&partReadMark != 0 {
 		b = appendReadMark(b, st.ReadMark)
+	}
+	if parts&partSeen != 0 {
+		b = appendCount(appendCount(b, st.Seen), st.Marks)
 	}
 	if parts&partMark != 0 {
 		b = appendTime(b, st.Mark.From)
@@ -129,6 +137,7 @@ func parseState(user message.UserID, value []byte) (userstate.State, error) {
 
 // parts decodes the optional parts of a state.
 func (f *fields) parts(st *userstate.State, parts uint16) {
+	st.Flagged = parts&partFlagged != 0
 	if parts&partPurged != 0 {
 		st.Purged, st.Oldest = f.id(), f.uint32()
 	}
@@ -140,6 +149,9 @@ func (f *fields) parts(st *userstate.State, parts uint16) {
 	}
 	if parts&partReadMark != 0 {
 		st.ReadMark = f.readMark()
+	}
+	if parts&partSeen != 0 {
+		st.Seen, st.Marks = f.count(), f.count()
 	}
 	if parts&partMark != 0 {
 		st.Mark = &userstate.Mark{From: f.time(), Bounded: parts&partBounded != 0}

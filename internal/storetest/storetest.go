@@ -1,6 +1,6 @@
 // Package storetest holds the conformance suites of the stores. Run tests that a backend keeps the contracts in the doc
 // comments of message.Store, message.KeyStore, userstate.Store, follow.Store, progress.Store, bucket.Store, settings.Store,
-// retention.Store, identity.Store and topic.Store.
+// retention.Store, identity.Store, topic.Store and flag.Store.
 package storetest
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/storetest/buckettest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -47,6 +48,7 @@ type Database struct {
 	Walk     retention.Store
 	Passes   retention.Store
 	Topics   topic.Store
+	Flags    flag.Store
 
 	Identities identity.Store
 	// DamageUser makes the record of a user unreadable. The returned function restores it.
@@ -54,6 +56,8 @@ type Database struct {
 	// DamageIdentity and DamageList make the record of an identity, and the list of a user's identities, unreadable.
 	DamageIdentity func(t *testing.T, id identity.Identity)
 	DamageList     func(t *testing.T, user message.UserID)
+	// DamageFlags makes the flags of an inbox unreadable.
+	DamageFlags func(t *testing.T, owner message.UserID)
 	// Reopen simulates a crash and opens the remaining data. A backend that cannot simulate a crash opens the database again. The
 	// test must not use the old Database afterwards.
 	Reopen func(t *testing.T) Database
@@ -65,7 +69,7 @@ func Run(t *testing.T, b Backend) {
 	for name, suite := range map[string]func(*testing.T, Backend){
 		"Messages": RunMessages, "Users": runUsers, "Edges": RunEdges, "Progress": runProgress, "Inbox": runInbox,
 		"Settings": runSettings, "Walk": runWalk, "Identities": runIdentities,
-		"Topics": runTopics,
+		"Topics": runTopics, "Flags": runFlags,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,6 +95,8 @@ func runWalk(t *testing.T, b Backend) { t.Helper(); walkSuite{b}.run(t) }
 func runIdentities(t *testing.T, b Backend) { t.Helper(); identitySuite{b}.run(t) }
 
 func runTopics(t *testing.T, b Backend) { t.Helper(); topicSuite{b}.run(t) }
+
+func runFlags(t *testing.T, b Backend) { t.Helper(); flagSuite{b}.run(t) }
 
 func runInbox(t *testing.T, b Backend) {
 	t.Helper()

@@ -65,4 +65,6 @@ func Parse(owner message.UserID, b []byte) (Record, error) {
 }
 
 // valid reports whether a message that has flags can have these.
-func (f Flags) valid() bool { return f != 0 && f <= Read|Unread|Archived && f&(Read|Unread) != Read|Unread }
+func (f Flags) valid() bool {
+	return f != 0 && f <= Read|Unread|Archived && f&(Read|Unread) != Read|Unread
+}

@@ -20,7 +20,7 @@ type Store interface {
 	Lookup(ctx context.Context, owners []message.UserID) ([]Looked, error)
 
 	// Replace stores a record if the stored one has the revision before. It reports whether the stored record is the given one afterwards. It is
-	// atomic, and survives a crash once it has returned.
+	// atomic, and what it reports as stored survives a crash. It returns an error that wraps message.ErrCorrupt if the stored record is damaged.
 	Replace(ctx context.Context, r Record) (bool, error)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/topic"
@@ -29,6 +30,7 @@ type DB struct {
 	Walk     retention.Store
 	Passes   retention.Store
 	Topics   topic.Store
+	Flags    flag.Store
 	// Lossless tells that a crash loses nothing that a store has returned from: what may be lazy is not.
 	Lossless bool
 

@@ -78,7 +78,7 @@ func (m *MongoDB) Create(ctx context.Context, clock *Clock, size int) (*DB, erro
 func (m *MongoDB) wrap(db *mongostore.DB, opts mongostore.Options) *DB {
 	return &DB{
 		Messages: db.Messages(), Keys: db.Keys(), Progress: db.Progress(), Users: db.Users(), Edges: db.Edges(), Inbox: db.Inbox(),
-		Walk: db.Retention(), Passes: db.Passes(), Topics: db.Topics(),
+		Walk: db.Retention(), Passes: db.Passes(), Topics: db.Topics(), Flags: db.Flags(),
 		Lossless: true,
 		close: func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), mongoTimeout)

@@ -20,6 +20,7 @@ import (
 	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/topic"
@@ -63,6 +64,7 @@ type Rig struct {
 	Edges    follow.Store
 	Inbox    bucket.Store
 	Topics   topic.Store
+	Flags    flag.Store
 	Appender *bucket.Appender
 	// Damage damages records. DB has none of it.
 	Damage *Damage
@@ -112,6 +114,7 @@ func newRig(db *DB, clock *Clock, bus *Bus, observer Observer, damage *Damage) *
 		Edges:    &Edges{Store: shardedEdges{db.Edges, shards}, observer: observer},
 		Inbox:    Inbox{shardedInbox{damagedInbox{db.Inbox, damage}, shards}},
 		Topics:   Topics{db.Topics},
+		Flags:    Flags{db.Flags},
 	}
 	r.Retention.Store(new(userstate.Retention))
 	r.Appender = bucket.NewAppender(r.Inbox, r.Users)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/topic"
@@ -296,6 +297,19 @@ func (s Topics) Step(ctx context.Context, steps []topic.Change) ([]topic.Record,
 // List implements topic.Store.
 func (s Topics) List(ctx context.Context, under, after message.Topic, limit int) ([]topic.Record, error) {
 	return through(ctx, "ListTopics", func() ([]topic.Record, error) { return s.Store.List(ctx, under, after, limit) })
+}
+
+// Flags is a flag.Store behind the seam.
+type Flags struct{ flag.Store }
+
+// Lookup implements flag.Store.
+func (s Flags) Lookup(ctx context.Context, owners []message.UserID) ([]flag.Looked, error) {
+	return through(ctx, "LookupFlags", func() ([]flag.Looked, error) { return s.Store.Lookup(ctx, owners) })
+}
+
+// Replace implements flag.Store.
+func (s Flags) Replace(ctx context.Context, r flag.Record) (bool, error) {
+	return through(ctx, "ReplaceFlags", func() (bool, error) { return s.Store.Replace(ctx, r) })
 }
 
 // Inbox is a bucket.Store behind the seam.
