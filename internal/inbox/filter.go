@@ -113,13 +113,13 @@ func hint(declared attribute.Set, name string) string {
 
 // matches reports whether all conditions hold for a message of the inbox.
 func (m matcher) matches(found bucket.Found, state userstate.State) bool {
-	if m.From != "" && found.Entry.From != m.From || m.Unread && state.ReadMark.Says(found, state.Gaps) {
+	if m.From != "" && found.From != m.From || m.Unread && state.ReadMark.Says(found, state.Gaps) {
 		return false
 	}
 	if len(m.conditions) == 0 {
 		return true
 	}
-	values := m.named.Read(found.Entry.Attrs)
+	values := m.named.Read(found.Attrs)
 	return !slices.ContainsFunc(m.conditions, func(c attribute.Condition) bool { return !c.Holds(values) })
 }
 

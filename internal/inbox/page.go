@@ -12,7 +12,7 @@ import (
 // Page is a page of an inbox as its owner sees it.
 type Page struct {
 	// Entries are newest first. There may be fewer than the limit if some were deleted, and of a page with a filter none, though there is a Next.
-	Entries []bucket.Entry
+	Entries []bucket.Found
 	// Next is the cursor of the next page, or empty at the end.
 	Next string
 	// Total counts the messages in the inbox, Unread those not marked read. If the inbox is not complete, they count the messages

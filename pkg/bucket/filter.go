@@ -24,9 +24,10 @@ type Filter struct {
 	Search *Search
 }
 
-// Found is an entry, and where ReadPage found it.
+// Found is an entry, and where it was found.
 type Found struct {
-	Entry Entry
+	Entry
+
 	// Absent reports whether the entry was in no bucket. If so, it has neither Sequence nor Position.
 	Absent   bool
 	Sequence uint32
@@ -48,7 +49,7 @@ type filtering struct {
 
 	// examined are the ids in the buckets that were read, tombstones included. They are kept only if there are absent stretches.
 	examined map[message.ID]bool
-	absent   []Entry // of absent stretches, in no bucket that was read, that belong to the page, the newest first
+	absent   []Found // of absent stretches, in no bucket that was read, that belong to the page, the newest first
 	// unread is the id below which absent stretches were not examined, or zero.
 	unread message.ID
 	// found are the ids of all messages that absent stretches have, and buckets do not.
@@ -144,17 +145,16 @@ func newFiltering(w *walk) *filtering {
 }
 
 // keeps reports whether an entry of a bucket belongs to the page.
-func (r *filtering) keeps(b *Bucket, slot int) bool {
-	e := b.Entries[slot]
+func (r *filtering) keeps(f Found) bool {
 	if len(r.Absent) > 0 {
 		if r.examined == nil {
 			r.examined = make(map[message.ID]bool)
 		}
-		r.examined[e.ID] = true
+		r.examined[f.ID] = true
 	}
-	kept := !e.Deleted && r.Filter.Keep(Found{Entry: e, Sequence: b.Sequence, Position: r.store.Size().Position(b.Sequence, slot)})
+	kept := !f.Deleted && r.Filter.Keep(f)
 	if kept && r.bodies != nil && !r.whole {
-		r.bodies[e.ID] = b.Sequence
+		r.bodies[f.ID] = f.Sequence
 	}
 	return kept
 }
@@ -231,8 +231,8 @@ func (r *filtering) searchAbsent(ctx context.Context, part Stretch) error {
 					continue
 				}
 				r.found = append(r.found, e.ID)
-				if r.Filter.Keep(Found{Entry: e, Absent: true}) {
-					r.absent, r.kept = append(r.absent, e), r.kept+e.Size()
+				if f := (Found{Entry: e, Absent: true}); r.Filter.Keep(f) {
+					r.absent, r.kept = append(r.absent, f), r.kept+e.Size()
 				}
 			}
 			s = left
@@ -243,8 +243,8 @@ func (r *filtering) searchAbsent(ctx context.Context, part Stretch) error {
 
 // heldFrom counts the entries of the buckets that may be shown already, from an id on.
 func (r *filtering) heldFrom(id message.ID) int {
-	n, _ := slices.BinarySearchFunc(r.held(), id, func(e Entry, id message.ID) int {
-		if e.ID.Less(id) {
+	n, _ := slices.BinarySearchFunc(r.held(), id, func(f Found, id message.ID) int {
+		if f.ID.Less(id) {
 			return 1
 		}
 		return -1

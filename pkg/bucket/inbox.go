@@ -43,10 +43,10 @@ func (m ReadMark) ReadIn(place int, g Gap) int64 {
 // Says reports whether a mark says that an entry is read, as Counts counts it. gaps are all gaps of the inbox.
 func (m ReadMark) Says(f Found, gaps []Gap) bool {
 	if !f.Absent {
-		return f.Sequence < m.Sequence || !m.UpTo.Less(f.Entry.ID) && f.Position < m.Slots
+		return f.Sequence < m.Sequence || !m.UpTo.Less(f.ID) && f.Position < m.Slots
 	}
-	place := slices.IndexFunc(gaps, func(g Gap) bool { return g.Stretch().Holds(f.Entry.ID) })
-	return place >= 0 && place < m.Gaps && !m.UpTo.Less(f.Entry.ID)
+	place := slices.IndexFunc(gaps, func(g Gap) bool { return g.Stretch().Holds(f.ID) })
+	return place >= 0 && place < m.Gaps && !m.UpTo.Less(f.ID)
 }
 
 // Covers reports whether m is at least as far as o in each of UpTo, Slots and Gaps. Then every message that o says is read, m says is

@@ -43,12 +43,8 @@ type Newest struct {
 //
 // It usually takes one call of the store, because it looks for no tombstones or expired messages below those that it returns.
 func ReadNewest(ctx context.Context, store Store, req NewestRequest) (Newest, error) {
-	places := make(map[message.ID]Found)
 	filter := &Filter{
-		Keep: func(f Found) bool {
-			places[f.Entry.ID] = f
-			return true
-		},
+		Keep:    func(Found) bool { return true },
 		Buckets: req.Buckets, Messages: req.Messages,
 		OnRead: func(ctx context.Context, s Stretch, limit int) ([]Entry, Stretch, int, error) {
 			entries, left, read, err := req.OnRead(ctx, s, limit)
@@ -71,11 +67,10 @@ func ReadNewest(ctx context.Context, store Store, req NewestRequest) (Newest, er
 	if err != nil {
 		return Newest{}, fmt.Errorf("newest messages of %s: %w", req.Owner, err)
 	}
-	newest := Newest{Whole: page.Next == nil && len(page.Entries) <= req.Limit, Buckets: w.buckets(), Messages: page.Messages}
-	for _, e := range page.Entries[:min(req.Limit, len(page.Entries))] {
-		newest.Found = append(newest.Found, places[e.ID])
-	}
-	return newest, nil
+	return Newest{
+		Found: page.Entries[:min(req.Limit, len(page.Entries))], Whole: page.Next == nil && len(page.Entries) <= req.Limit,
+		Buckets: w.buckets(), Messages: page.Messages,
+	}, nil
 }
 
 // beginWithout reads the first buckets from the head down, without the deletions.

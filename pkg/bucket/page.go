@@ -11,7 +11,7 @@ import (
 // Page is a part of an inbox, newest first.
 type Page struct {
 	// Entries are at most PageRequest.Limit entries. Deleted entries are left out, and others do not replace them.
-	Entries []Entry
+	Entries []Found
 	// Next is where the next page begins, or nil at the end of the inbox.
 	Next *Cursor
 	// Buckets counts the buckets whose entries were read for this page, and Messages the messages that a Filter has had read.
@@ -106,10 +106,10 @@ func ReadPage(ctx context.Context, store Store, req PageRequest) (Page, error) {
 }
 
 // newestFirst orders entries by their ids, descending.
-func newestFirst(x, y Entry) int { return y.ID.Compare(x.ID) }
+func newestFirst(x, y Found) int { return y.ID.Compare(x.ID) }
 
 // readPage is ReadPage, with the function that orders entries.
-func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y Entry) int) (Page, error) {
+func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y Found) int) (Page, error) {
 	w := newWalk(store, req, order)
 	read := readPlain
 	if req.Filter != nil {
@@ -156,12 +156,12 @@ func readPlain(ctx context.Context, w *walk) (Page, error) {
 		last := shown[len(shown)-1].ID
 		page.Next = &Cursor{ID: last, Sequence: w.highestBelow(last)}
 	}
-	for _, e := range absent {
-		if len(shown) > 0 && !e.ID.Less(shown[len(shown)-1].ID) {
-			page.Absent = append(page.Absent, e.ID)
+	for _, f := range absent {
+		if len(shown) > 0 && !f.ID.Less(shown[len(shown)-1].ID) {
+			page.Absent = append(page.Absent, f.ID)
 		}
 	}
-	page.Entries = slices.DeleteFunc(shown, func(e Entry) bool { return e.Deleted })
+	page.Entries = slices.DeleteFunc(shown, func(f Found) bool { return f.Deleted })
 	return page, nil
 }
 
@@ -170,7 +170,7 @@ const absentAtOnce = 64
 
 // readAbsent reads what the absent stretches have to add to a page: nothing below its last entry, if that is known. The result is newest first. If
 // this would be more than ReadBytes, it reads a part, and the page ends at cut.
-func readAbsent(ctx context.Context, w *walk) (absent []Entry, cut message.ID, err error) {
+func readAbsent(ctx context.Context, w *walk) (absent []Found, cut message.ID, err error) {
 	part, inBuckets := Stretch{After: w.least(), Before: w.bound}, w.held()
 	if len(inBuckets) > w.Limit {
 		part.After = inBuckets[w.Limit-1].ID
@@ -184,7 +184,7 @@ func readAbsent(ctx context.Context, w *walk) (absent []Entry, cut message.ID, e
 				return nil, cut, err
 			}
 			for _, e := range entries {
-				absent, bytes, s.Before = append(absent, e), bytes+e.Size(), e.ID
+				absent, bytes, s.Before = append(absent, Found{Entry: e, Absent: true}), bytes+e.Size(), e.ID
 			}
 			if bytes >= ReadBytes {
 				cut = s.Before
@@ -195,8 +195,8 @@ func readAbsent(ctx context.Context, w *walk) (absent []Entry, cut message.ID, e
 		}
 	}
 	held := make(map[message.ID]bool, len(inBuckets))
-	for _, e := range inBuckets {
-		held[e.ID] = true
+	for _, f := range inBuckets {
+		held[f.ID] = true
 	}
-	return slices.DeleteFunc(absent, func(e Entry) bool { return held[e.ID] }), cut, nil
+	return slices.DeleteFunc(absent, func(f Found) bool { return held[f.ID] }), cut, nil
 }

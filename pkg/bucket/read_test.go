@@ -210,7 +210,7 @@ func TestPageMergesEachBucketOnce(t *testing.T) {
 			require.NoError(t, err)
 		}
 		*methods = nil
-		order := func(x, y bucket.Entry) int {
+		order := func(x, y bucket.Found) int {
 			compared++
 			return y.ID.Compare(x.ID)
 		}

@@ -119,6 +119,6 @@ func (r *filtering) raiseBottom(ctx context.Context) error {
 	}
 	purged, err := r.Filter.Search.Purged(ctx)
 	r.bottom = greater(r.bottom, purged)
-	r.absent = slices.DeleteFunc(r.absent, func(e Entry) bool { return !r.bottom.Less(e.ID) })
+	r.absent = slices.DeleteFunc(r.absent, func(f Found) bool { return !r.bottom.Less(f.ID) })
 	return err
 }

@@ -12,10 +12,10 @@ type walk struct {
 	PageRequest
 
 	store Store
-	order func(x, y Entry) int
+	order func(x, y Found) int
 	field Field // the one that is read of entries
-	// keep reports whether the entry in a slot may be shown; nil keeps all, tombstones included.
-	keep func(b *Bucket, slot int) bool
+	// keep reports whether an entry may be shown; nil keeps all, tombstones included.
+	keep func(Found) bool
 
 	bound  message.ID // only entries below it belong to this page or a later one
 	bottom message.ID // only entries above it belong to a page
@@ -25,10 +25,10 @@ type walk struct {
 	run       []Outline // of the buckets that were read one below the other, the highest first; the Index may have left out some between
 	late      int       // how many buckets above run were read, because entries came late to them
 	kept      int       // about how many bytes the contents of newest take, and of those dropped from it
-	newest    []Entry   // of the buckets that were read, the newest first, at most Limit and one more
+	newest    []Found   // of the buckets that were read, the newest first, at most Limit and one more
 }
 
-func newWalk(store Store, req PageRequest, order func(x, y Entry) int) *walk {
+func newWalk(store Store, req PageRequest, order func(x, y Found) int) *walk {
 	w := &walk{PageRequest: req, store: store, order: order, bound: message.MaxID, bottom: greater(req.Above, req.Purged)}
 	if below := req.Below; !below.IsZero() && (req.Before == nil || below.Less(req.Before.ID)) {
 		w.Before = &Cursor{ID: below, Sequence: Unlocated}
@@ -188,10 +188,11 @@ func (w *walk) merge(b Bucket) {
 	if w.bottom = greater(w.bottom, b.Purged); b.Stub {
 		w.bottom = greater(w.bottom, b.Last)
 	}
-	added := make([]Entry, 0, len(b.Entries))
+	added := make([]Found, 0, len(b.Entries))
 	for slot, e := range b.Entries {
-		if !e.ID.IsZero() && e.ID.Less(w.bound) && (w.keep == nil || w.keep(&b, slot)) {
-			added, w.kept = append(added, e), w.kept+e.Size()
+		f := Found{Entry: e, Sequence: b.Sequence, Position: w.store.Size().Position(b.Sequence, slot)}
+		if !e.ID.IsZero() && e.ID.Less(w.bound) && (w.keep == nil || w.keep(f)) {
+			added, w.kept = append(added, f), w.kept+e.Size()
 		}
 	}
 	slices.SortFunc(added, w.order)
@@ -199,11 +200,11 @@ func (w *walk) merge(b Bucket) {
 }
 
 // merged returns the first entries of two sorted lists in order, at most limit; nil if there are none.
-func (w *walk) merged(x, y []Entry, limit int) []Entry {
+func (w *walk) merged(x, y []Found, limit int) []Found {
 	if len(x)+len(y) == 0 {
 		return nil
 	}
-	merged := make([]Entry, 0, min(len(x)+len(y), limit))
+	merged := make([]Found, 0, min(len(x)+len(y), limit))
 	for len(merged) < cap(merged) {
 		if len(y) == 0 || len(x) > 0 && w.order(x[0], y[0]) <= 0 {
 			merged, x = append(merged, x[0]), x[1:]
@@ -237,8 +238,8 @@ func (w *walk) lowest() Outline {
 
 // held returns the entries of the buckets that may be shown already: those above the floor of the lowest bucket and above bottom. It
 // returns at most Limit and one more, the newest first.
-func (w *walk) held() []Entry {
-	n, _ := slices.BinarySearchFunc(w.newest, w.least(), func(e Entry, least message.ID) int { return least.Compare(e.ID) })
+func (w *walk) held() []Found {
+	n, _ := slices.BinarySearchFunc(w.newest, w.least(), func(f Found, least message.ID) int { return least.Compare(f.ID) })
 	return w.newest[:n]
 }
 

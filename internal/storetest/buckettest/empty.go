@@ -293,7 +293,7 @@ func (s suite) pagesAfterEmpty(t *testing.T) {
 	all := read(nil, message.ID{}, 200).Entries
 	require.Len(t, all, 126)
 	shown := func(above int, below message.ID) []message.ID {
-		return IDs(slices.DeleteFunc(slices.Clone(all), func(e bucket.Entry) bool { return !id(above).Less(e.ID) || !e.ID.Less(below) }))
+		return foundIDs(slices.DeleteFunc(slices.Clone(all), func(f bucket.Found) bool { return !id(above).Less(f.ID) || !f.ID.Less(below) }))
 	}
 	first := read(nil, message.ID{}, 20)
 	old := read(first.Next, message.ID{}, 90)
@@ -303,16 +303,16 @@ func (s suite) pagesAfterEmpty(t *testing.T) {
 		empty(t, store, 0, 2, test.purged)
 		for _, above := range []message.ID{{}, id(5), id(test.above)} {
 			got := read(nil, above, 200)
-			require.Equal(t, shown(test.purged, message.MaxID), IDs(got.Entries), "purged up to %d", test.purged)
+			require.Equal(t, shown(test.purged, message.MaxID), foundIDs(got.Entries), "purged up to %d", test.purged)
 			require.Nil(t, got.Next)
 			got = read(first.Next, above, 200)
-			require.Equal(t, shown(test.purged, first.Next.ID), IDs(got.Entries), "purged up to %d", test.purged)
+			require.Equal(t, shown(test.purged, first.Next.ID), foundIDs(got.Entries), "purged up to %d", test.purged)
 			require.Nil(t, got.Next)
 			got = read(old.Next, above, 200)
-			require.Equal(t, shown(test.purged, old.Next.ID), IDs(got.Entries), "purged up to %d", test.purged)
+			require.Equal(t, shown(test.purged, old.Next.ID), foundIDs(got.Entries), "purged up to %d", test.purged)
 			require.Nil(t, got.Next)
 			got = read(&bucket.Cursor{ID: id(505), Sequence: bucket.Unlocated}, above, 200)
-			require.Equal(t, shown(test.purged, id(505)), IDs(got.Entries))
+			require.Equal(t, shown(test.purged, id(505)), foundIDs(got.Entries))
 			require.EqualValues(t, 130, got.Slots)
 		}
 	}

@@ -44,7 +44,7 @@ func (r *reader) requireKept(t tester, kept func(bucket.Entry) bool, search *buc
 		read := 0
 		req.Filter = &bucket.Filter{
 			Keep: func(f bucket.Found) bool {
-				require.False(t, f.Entry.Deleted)
+				require.False(t, f.Deleted)
 				return kept(f.Entry) && (!unread || !r.mark.Says(f, r.absent.counted()))
 			},
 			Buckets: buckets, Messages: messages, Search: search,
@@ -60,7 +60,7 @@ func (r *reader) requireKept(t tester, kept func(bucket.Entry) bool, search *buc
 		require.LessOrEqual(t, read, messages)
 		require.Equal(t, read, page.Messages)
 		require.LessOrEqual(t, page.Buckets, buckets+r.unbudgeted(t))
-		got = append(got, IDs(page.Entries)...)
+		got = append(got, foundIDs(page.Entries)...)
 		if page.Next == nil {
 			break
 		}

@@ -41,6 +41,15 @@ func IDs(entries []bucket.Entry) []message.ID {
 	return out
 }
 
+// foundIDs returns the ids of entries that were found.
+func foundIDs(found []bucket.Found) []message.ID {
+	out := make([]message.ID, len(found))
+	for i, f := range found {
+		out[i] = f.ID
+	}
+	return out
+}
+
 // numbers returns count numbers from first on, step apart.
 func numbers(first, step, count int) []int {
 	out := make([]int, count)

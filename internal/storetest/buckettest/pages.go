@@ -85,7 +85,7 @@ func (r *reader) requirePage(t tester, before *bucket.Cursor, bound, limit int) 
 	more := len(want) > limit
 	want = want[:min(limit, len(want))]
 	shown := slices.DeleteFunc(slices.Clone(want), func(n int) bool { return r.deleted[n] })
-	require.Equal(t, IDs(entries(shown...)), IDs(page.Entries), "the newest below %d, at most %d, in order", bound, limit)
+	require.Equal(t, IDs(entries(shown...)), foundIDs(page.Entries), "the newest below %d, at most %d, in order", bound, limit)
 	require.LessOrEqual(t, int64(len(held)), page.Slots)
 	require.GreaterOrEqual(t, int64(len(r.arrived)), page.Slots, "what was appended meanwhile may be counted")
 	r.requireAbsent(t, page, held)
@@ -116,7 +116,7 @@ func (r *reader) requireWindow(t tester, above, below, limit int) {
 		page, err := bucket.ReadPage(t.Context(), r.store, req)
 		require.NoError(t, err)
 		require.LessOrEqual(t, pages, len(r.arrived)+len(r.absent.missed), "the pages end")
-		got = append(got, IDs(page.Entries)...)
+		got = append(got, foundIDs(page.Entries)...)
 		if page.Next == nil {
 			break
 		}

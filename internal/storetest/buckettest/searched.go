@@ -129,13 +129,13 @@ func (s suite) searchesBesideEmptier(t *testing.T) {
 	}}
 	req := r.request(nil, 12)
 	req.Filter = &bucket.Filter{
-		Keep:    func(f bucket.Found) bool { return c.Holds(r.knows.Read(f.Entry.Attrs)) },
+		Keep:    func(f bucket.Found) bool { return c.Holds(r.knows.Read(f.Attrs)) },
 		Buckets: 200, Messages: 100, OnRead: r.absent.search, Search: search,
 	}
 	page, err := bucket.ReadPage(t.Context(), h.Store, req)
 	require.NoError(t, err)
 	want := []int{295, 290, 285, 280, 275, 270, 265, 260, 255}
-	require.Equal(t, IDs(entries(want...)), IDs(page.Entries))
+	require.Equal(t, IDs(entries(want...)), foundIDs(page.Entries))
 }
 
 // emptyingIndex calls before once, before it is asked.
