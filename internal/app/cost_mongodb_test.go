@@ -267,7 +267,7 @@ func TestCountsCostFewCommands(t *testing.T) {
 		for k, part := range [][]bucket.Entry{entries[:7], entries[11:], entries[7:11]} { // some in order, and four that came late
 			appends[k] = append(appends[k], bucket.Append{Owner: users[i], Entries: part})
 		}
-		want[i] = inbox.Count{User: users[i], Total: 40, Unread: 40, Complete: true}
+		want[i] = inbox.Count{User: users[i], Tally: bucket.Tally{Total: 40, Unread: 40, Unseen: 40}, Complete: true}
 	}
 	_, err := m.Users().Step(t.Context(), steps)
 	require.NoError(t, err)
@@ -279,7 +279,7 @@ func TestCountsCostFewCommands(t *testing.T) {
 		require.NoError(t, m.inboxes.Delete(t.Context(), user, entries[50].ID))
 	}
 	for i := range want[:300] {
-		want[i].Total, want[i].Unread = 39, 39
+		want[i].Tally = bucket.Tally{Total: 39, Unread: 39, Unseen: 39}
 	}
 	m.take()
 	got, err := m.inboxes.Counts(t.Context(), users)

@@ -113,7 +113,7 @@ func (s *server) counts(w *response, r *http.Request) error {
 	}
 	answer := client.InboxCounts{Counts: make([]client.InboxCount, len(counted))}
 	for i, c := range counted {
-		answer.Counts[i] = client.InboxCount(c)
+		answer.Counts[i] = client.InboxCount{User: c.User, Total: c.Total, Unread: c.Unread, Complete: c.Complete}
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
 }

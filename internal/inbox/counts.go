@@ -4,13 +4,16 @@ import (
 	"context"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// Count is how many messages a user's inbox has, and how many of them are unread.
+// Count is how many messages a user's inbox has.
 type Count struct {
-	User          message.UserID
-	Total, Unread int64
+	bucket.Tally
+
+	User message.UserID
 	// Complete is that of Page. It is false for a user who was never seen or whose records are damaged. The counts are zero then.
 	Complete bool
 }
@@ -22,49 +25,120 @@ type Count struct {
 // bucket.ReadCounts. A damaged record fails no call: it is logged.
 func (s *Service) Counts(ctx context.Context, users []message.UserID) ([]Count, error) {
 	rules := s.opts.Rules()
-	counts := make(map[message.UserID]*Count, len(users))
+	counts := make(map[message.UserID]Count, len(users))
 	var asked []message.UserID
 	for _, user := range users {
-		if counts[user] == nil {
-			counts[user] = &Count{User: user}
+		if _, named := counts[user]; !named {
+			counts[user] = Count{User: user}
 			asked = append(asked, user)
 		}
 	}
-	looked, err := s.stores.Shown.Users.Lookup(ctx, asked)
+	all, err := s.count(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
-	var requests []bucket.CountRequest
-	for _, l := range looked {
-		state := l.State
-		if l.Err != nil {
-			s.damaged.user(l.Err, state.User)
-			continue
+	for _, c := range all {
+		switch user := c.state.User; {
+		case c.Err != nil:
+			s.damaged.user(c.Err, user)
+		case c.state.Known():
+			counts[user] = Count{User: user, Tally: c.Tally, Complete: s.complete(c.state, rules)}
 		}
-		if !state.Known() {
-			continue
-		}
-		counts[state.User].Complete = s.complete(state, rules)
-		requests = append(requests, bucket.CountRequest{
-			Owner: state.User, Hint: state.Head, ReadMark: state.ReadMark, Gaps: state.Gaps, Purged: state.Purged, Oldest: state.Oldest,
-			DeletionsFrom: deletionsFrom(state),
-		})
-	}
-	counted, err := bucket.ReadCounts(ctx, s.stores.Shown.Buckets, requests)
-	if err != nil {
-		return nil, err
-	}
-	for i, c := range counted {
-		count := counts[requests[i].Owner]
-		if c.Err != nil {
-			s.damaged.user(c.Err, count.User)
-			count.Complete = false
-		}
-		count.Total, count.Unread = c.Total, c.Unread
 	}
 	results := make([]Count, len(users))
 	for i, user := range users {
-		results[i] = *counts[user]
+		results[i] = counts[user]
 	}
 	return results, nil
+}
+
+// mostReads is how often an inbox is read at most until its counts are possible.
+const mostReads = 5
+
+// settled reports whether counts may be shown: if they are possible, or those of the last read, which it makes possible.
+func settled(t *bucket.Tally, reads int) bool {
+	if !t.Possible() && reads < mostReads {
+		return false
+	}
+	*t = t.Clamped()
+	return true
+}
+
+// tallied is a counted inbox. It has no Tally if the user was never seen, and Err also if another record than a bucket is damaged.
+type tallied struct {
+	bucket.Counted
+
+	state userstate.State
+}
+
+// count counts inboxes, and returns the counts in any order. No user is named twice.
+func (s *Service) count(ctx context.Context, users []message.UserID) (all []tallied, err error) {
+	for reads := 1; len(users) > 0; reads++ {
+		some, err := s.countOnce(ctx, users)
+		if err != nil {
+			return nil, err
+		}
+		users = nil
+		for _, c := range some {
+			if settled(&c.Tally, reads) {
+				all = append(all, c)
+			} else {
+				users = append(users, c.state.User)
+			}
+		}
+	}
+	return all, nil
+}
+
+// countOnce reads the users' records, then their flags, and then their buckets.
+func (s *Service) countOnce(ctx context.Context, users []message.UserID) ([]tallied, error) {
+	looked, err := s.stores.Shown.Users.Lookup(ctx, users)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]tallied, len(looked))
+	var flagged []message.UserID
+	for i, l := range looked {
+		if all[i].state, all[i].Err = l.State, l.Err; l.Err == nil && s.flagged(l.State) {
+			flagged = append(flagged, l.State.User)
+		}
+	}
+	flags := make(map[message.UserID]flag.Looked, len(flagged))
+	if len(flagged) > 0 {
+		records, err := s.stores.Shown.Flags.Lookup(ctx, flagged)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range records {
+			flags[l.Record.Owner] = l
+		}
+	}
+	var requests []bucket.CountRequest
+	var of []int
+	for i := range all {
+		state, flags := all[i].state, flags[all[i].state.User]
+		if all[i].Err == nil {
+			all[i].Err = flags.Err
+		}
+		if all[i].Err == nil && state.Known() {
+			requests, of = append(requests, bucket.CountRequest{Owner: state.User, Hint: state.Head, Basis: basis(state, flags.Record)}), append(of, i)
+		}
+	}
+	counted, err := bucket.ReadCounts(ctx, s.stores.Shown.Buckets, requests)
+	for k, c := range counted {
+		all[of[k]].Counted = c
+	}
+	return all, err
+}
+
+// flagged reports whether there may be flags of single messages. They are read after the user's record and before the buckets.
+func (s *Service) flagged(state userstate.State) bool {
+	return state.Flagged && s.stores.Shown.Flags != nil
+}
+
+// basis returns what the counts of an inbox rest on.
+func basis(state userstate.State, flags flag.Record) bucket.Basis {
+	return bucket.Basis{
+		ReadMark: state.ReadMark, Gaps: state.Gaps, Purged: state.Purged, Oldest: state.Oldest, Seen: state.Seen, Flags: flags,
+	}
 }

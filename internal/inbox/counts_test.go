@@ -27,7 +27,7 @@ func (w *world) requireCounted(t *testing.T, users ...message.UserID) {
 	for _, user := range users {
 		page, err := w.Read(t.Context(), user, inbox.Request{Limit: 1, Peek: true})
 		require.NoError(t, err)
-		want = append(want, inbox.Count{User: user, Total: page.Total, Unread: page.Unread, Complete: page.Complete})
+		want = append(want, inbox.Count{User: user, Tally: page.Tally, Complete: page.Complete})
 	}
 	asked := append([]message.UserID{"nobody"}, users...)
 	got, err := w.Counts(t.Context(), append(asked, asked...))
@@ -126,8 +126,9 @@ func TestCountsChangeNothing(t *testing.T) {
 	require.True(t, before["back"].Rehydrating())
 	got, err := w.Counts(t.Context(), users)
 	require.NoError(t, err)
+	three := bucket.Tally{Total: 3, Unread: 3, Unseen: 3}
 	require.Equal(t, []inbox.Count{
-		{User: "ann", Total: 3, Unread: 3, Complete: true}, {User: "away", Total: 3, Unread: 3}, {User: "back", Total: 3, Unread: 3}, {User: "never"},
+		{User: "ann", Tally: three, Complete: true}, {User: "away", Tally: three}, {User: "back", Tally: three}, {User: "never"},
 	}, got)
 	for _, user := range users {
 		require.Equal(t, before[user], w.State(t.Context(), t, user))
@@ -155,7 +156,7 @@ func TestCountsOfDamagedInboxes(t *testing.T) {
 	want := make([]inbox.Count, len(users))
 	for i, user := range users {
 		w.fill(t, user, 0, 160)
-		want[i] = inbox.Count{User: user, Total: 89, Unread: 89, Complete: true}
+		want[i] = inbox.Count{User: user, Tally: bucket.Tally{Total: 89, Unread: 89, Unseen: 89}, Complete: true}
 	}
 	w.Clock.Advance(time.Second)
 	for _, user := range users {

@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -24,16 +25,19 @@ type Stores struct {
 	Buckets  bucket.Store
 	Users    userstate.Store
 	Appender *bucket.Appender
-	// Shown are read for what is merely shown; zero means Buckets and Users.
+	// Flags holds the flags of single messages; nil if there are none.
+	Flags flag.Store
+	// Shown are read for what is merely shown; zero means Buckets, Users and Flags.
 	Shown Shown
 }
 
-// Shown are Buckets and Users, which may answer from a state that is seconds old.
+// Shown are Buckets, Users and Flags, which may answer from a state that is seconds old.
 type Shown struct {
 	Buckets bucket.Store
 	// Index is that of Buckets; nil if there is none.
 	Index bucket.Index
 	Users userstate.Store
+	Flags flag.Store
 }
 
 // Options configures a Service.
@@ -91,7 +95,7 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 		opts.Retention = func() userstate.Retention { return userstate.Retention{} }
 	}
 	if stores.Shown.Users == nil {
-		stores.Shown.Buckets, stores.Shown.Users = stores.Buckets, stores.Users
+		stores.Shown = Shown{Buckets: stores.Buckets, Users: stores.Users, Flags: stores.Flags, Index: stores.Shown.Index}
 	}
 	return &Service{
 		stores: stores, rehydrator: rehydrator, opts: opts, metrics: newMetrics(opts.Metrics),

@@ -5,20 +5,20 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
 // Page is a page of an inbox as its owner sees it.
 type Page struct {
+	// Tally counts the messages in the inbox. If the inbox is not complete, it counts the messages that are known so far.
+	bucket.Tally
+
 	// Entries are newest first. There may be fewer than the limit if some were deleted, and of a page with a filter none, though there is a Next.
 	Entries []bucket.Found
 	// Next is the cursor of the next page, or empty at the end.
 	Next string
-	// Total counts the messages in the inbox, Unread those not marked read. If the inbox is not complete, they count the messages
-	// that are known so far.
-	Total  int64
-	Unread int64
 	// Complete reports whether the inbox is kept warm and is not being rebuilt. Otherwise fan out on read answered the page: its
 	// messages are right, but there may be more.
 	Complete bool
@@ -82,23 +82,19 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 		}
 		before = &c
 	}
-	state, err := s.look(ctx, user, req.Peek)
-	if err != nil {
-		return Page{}, err
+	var state userstate.State
+	var page bucket.Page
+	for reads := 1; ; reads++ {
+		if state, page, err = s.read(ctx, user, rules, req, before, matching); err != nil {
+			return Page{}, err
+		}
+		if settled(&page.Tally, reads) {
+			break
+		}
 	}
-	above, below := req.bounds()
-	feed := s.rehydrator.Feed(user, rules)
-	page, err := bucket.ReadPage(ctx, s.stores.Shown.Buckets, bucket.PageRequest{
-		Owner: user, Hint: state.Head, Before: before, Above: above, Below: below, Filter: s.filter(matching, state, feed),
-		Limit: req.Limit, DeletionsFrom: deletionsFrom(state),
-		Purged: state.Purged, Oldest: state.Oldest,
-		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: feed.Newest,
-	})
-	if err != nil {
-		return Page{}, err
+	result := Page{
+		Tally: page.Tally, Entries: page.Entries, Buckets: page.Buckets, Messages: page.Messages, Complete: s.complete(state, rules),
 	}
-	result := Page{Entries: page.Entries, Buckets: page.Buckets, Messages: page.Messages, Complete: s.complete(state, rules)}
-	result.Total, result.Unread = bucket.Counts(page.Slots, page.Deletions, state.ReadMark, state.Gaps, page.Expired)
 	for _, id := range page.Absent {
 		if !state.InGap(id.Time()) {
 			result.Total++
@@ -112,6 +108,29 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 		s.metrics.count(result, before == nil, s.opts.Now().Sub(began))
 	}
 	return result, nil
+}
+
+// read reads the user's record, then the flags, and then the page.
+func (s *Service) read(
+	ctx context.Context, user message.UserID, rules userstate.Rules, req Request, before *bucket.Cursor, matching matcher,
+) (state userstate.State, page bucket.Page, err error) {
+	if state, err = s.look(ctx, user, req.Peek); err != nil {
+		return state, page, err
+	}
+	var flags flag.Record
+	if s.flagged(state) {
+		if flags, err = flag.Get(ctx, s.stores.Shown.Flags, user); err != nil {
+			return state, page, err
+		}
+	}
+	above, below := req.bounds()
+	feed := s.rehydrator.Feed(user, rules)
+	page, err = bucket.ReadPage(ctx, s.stores.Shown.Buckets, bucket.PageRequest{
+		Owner: user, Hint: state.Head, Basis: basis(state, flags),
+		Before: before, Above: above, Below: below, Filter: s.filter(matching, state, feed), Limit: req.Limit,
+		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: feed.Newest,
+	})
+	return state, page, err
 }
 
 // look returns the user's state. Unless peek is set, it first records the view, if that changes anything.
@@ -135,15 +154,4 @@ func (s *Service) shown(ctx context.Context, user message.UserID) (userstate.Sta
 // seen is shown, with userstate.ErrNotFound for a user who was never seen.
 func (s *Service) seen(ctx context.Context, user message.UserID) (userstate.State, error) {
 	return known(s.shown(ctx, user))
-}
-
-// deletionsFrom returns the first bucket whose tombstones counting needs.
-func deletionsFrom(state userstate.State) uint32 {
-	switch {
-	case !state.Purged.IsZero():
-		return state.Oldest
-	case len(state.Gaps) > 0:
-		return 0
-	}
-	return state.ReadMark.Sequence
 }

@@ -17,33 +17,25 @@ import (
 
 // User describes a user.
 type User struct {
+	// Tally counts the messages in the inbox.
+	bucket.Tally
+
 	State userstate.State
 	// Active reports whether the inbox is kept warm. If not, the user is dormant, or the inbox is being rebuilt.
 	Active bool
-	// Total counts the messages in the inbox.
-	Total int64
 }
 
 // User describes a user. It returns userstate.ErrNotFound if the user was never seen.
 func (s *Service) User(ctx context.Context, user message.UserID) (User, error) {
-	state, err := s.seen(ctx, user)
+	all, err := s.count(ctx, []message.UserID{user})
 	if err != nil {
 		return User{}, err
 	}
-	heads, err := s.stores.Shown.Buckets.Heads(ctx, []bucket.Head{{Owner: user, Hint: state.Head}})
+	state, err := known(all[0].state, all[0].Err)
 	if err != nil {
 		return User{}, err
 	}
-	deletions, err := bucket.ReadDeletions(ctx, s.stores.Shown.Buckets, user, deletionsFrom(state))
-	if err != nil {
-		return User{}, err
-	}
-	expired, err := bucket.ReadExpired(ctx, s.stores.Shown.Buckets, user, heads[0], state.Purged, state.Oldest)
-	if err != nil {
-		return User{}, err
-	}
-	total, _ := bucket.Counts(heads[0].End(s.stores.Shown.Buckets.Size()), deletions, state.ReadMark, state.Gaps, expired)
-	return User{State: state, Active: s.opts.Rules().Active(state, s.opts.Now()), Total: total}, nil
+	return User{Tally: all[0].Tally, State: state, Active: s.opts.Rules().Active(state, s.opts.Now())}, nil
 }
 
 // Seen is the time at which a user was last seen.

@@ -184,7 +184,7 @@ func encodeTotal(total int64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{version}, uint64(total)) //nolint:gosec // a total is never negative
 }
 
-// Newest implements bucket.Store. It may read buckets and deletions at different moments.
+// Newest implements bucket.Store. It reads the deletions first.
 func (s *Inbox) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
@@ -193,14 +193,16 @@ func (s *Inbox) Newest(
 		return nil, d, err
 	}
 	defer call.end(ctx, &err)
+	if d, err = s.deletions(owner, from); err != nil {
+		return nil, d, err
+	}
 	if limit > 0 {
 		section := bucket.Section{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit, Bytes: bucket.ReadBytes}
 		if buckets, err = s.read(section, bucket.AllFields); err != nil {
 			return nil, d, fmt.Errorf("newest buckets of %s: %w", owner, err)
 		}
 	}
-	d, err = s.deletions(owner, from)
-	return buckets, d, err
+	return buckets, d, nil
 }
 
 func parseTotal(value []byte) (int64, error) {

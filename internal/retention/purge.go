@@ -77,7 +77,7 @@ func (p *Purger) count(ctx context.Context, state userstate.State, to message.ID
 		if err != nil {
 			return purge, 0, err
 		}
-		left[i], _ = bucket.Counts(heads[0].End(p.Buckets.Size()), deletions, bucket.ReadMark{}, nil, e)
+		left[i] = bucket.Counts(bucket.Inventory{Slots: heads[0].End(p.Buckets.Size()), Deletions: deletions, Expired: e}).Total
 		purge.Oldest = e.Sequence
 	}
 	expired = left[0] - left[1]

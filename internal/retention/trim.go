@@ -72,19 +72,19 @@ func (w *Walker) exceeds(ctx context.Context, state userstate.State, newest int6
 	if err != nil {
 		return false, err
 	}
-	slots := heads[0].End(w.stores.Buckets.Size())
-	if total, _ := bucket.Counts(slots, bucket.Deletions{}, bucket.ReadMark{}, state.Gaps, bucket.Expired{}); total-newest <= newest/4 {
+	in := bucket.Inventory{Basis: bucket.Basis{Gaps: state.Gaps}, Slots: heads[0].End(w.stores.Buckets.Size())}
+	if bucket.Counts(in).Total-newest <= newest/4 {
 		return false, nil
 	}
 	deletions, err := bucket.ReadDeletions(ctx, w.stores.Buckets, state.User, state.Oldest)
 	if err != nil {
 		return false, err
 	}
-	expired, err := bucket.ReadExpired(ctx, w.stores.Buckets, state.User, heads[0], state.Purged, state.Oldest)
+	in.Expired, err = bucket.ReadExpired(ctx, w.stores.Buckets, state.User, heads[0], state.Purged, state.Oldest)
 	if err != nil {
 		return false, err
 	}
-	total, _ := bucket.Counts(slots, deletions, bucket.ReadMark{}, state.Gaps, expired)
-	all, _ := bucket.Counts(slots, bucket.Deletions{}, bucket.ReadMark{}, state.Gaps, expired)
-	return total >= newest && all-newest > newest/4, nil
+	all := bucket.Counts(in).Total
+	in.Deletions = deletions
+	return bucket.Counts(in).Total >= newest && all-newest > newest/4, nil
 }

@@ -7,38 +7,35 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// CountRequest names an inbox to count, with what its owner's record says.
+// CountRequest names an inbox to count, with what its owner's records say.
 type CountRequest struct {
+	Basis
+
 	Owner message.UserID
 	// Hint is a hint for the head. It may be behind the head.
 	Hint Hint
-	// ReadMark, Gaps and Purged are those of the record. Oldest is a bucket with a floor at or below Purged.
-	ReadMark ReadMark
-	Gaps     []Gap
-	Purged   message.ID
-	Oldest   uint32
-	// DeletionsFrom is the lowest bucket whose tombstones Counts needs.
-	DeletionsFrom uint32
 }
 
-// Counted is how many messages an inbox has, and how many of them are unread.
+// Counted is a counted inbox.
 type Counted struct {
-	Total, Unread int64
-	// Err wraps message.ErrCorrupt if the inbox is damaged. Total and Unread are zero then. Otherwise it is nil.
+	Tally
+
+	// Err wraps message.ErrCorrupt if the inbox is damaged. The Tally is zero then. Otherwise Err is nil.
 	Err error
 }
 
 // ReadCounts counts inboxes as Counts does, and returns the results in the order of requests. No two requests may have the same owner. It
-// fails if the store fails or ctx ends; a damaged inbox fails only its own result.
+// fails if the store fails or ctx ends; a damaged inbox fails only its own result. Counts may be impossible: see Tally.Possible.
 //
-// It reads all inboxes together: their heads, and their tombstones. Where something has expired, it reads the lowest bucket that has not
+// It reads all inboxes together: their tombstones, and their heads. Where something has expired, it reads the lowest bucket that has not
 // expired as a whole, with those into which messages came late. If Oldest is too low, it takes as many calls more as a binary search over
-// the buckets has steps, for all such inboxes together.
+// the buckets has steps, for all such inboxes together. Where messages have flags, it reads the ids of those buckets of which a read mark covers
+// a part.
 func ReadCounts(ctx context.Context, store Store, requests []CountRequest) ([]Counted, error) {
 	counted := make([]Counted, len(requests))
 	work := make([]*counting, len(requests))
 	for i := range requests {
-		work[i] = &counting{CountRequest: &requests[i], result: &counted[i]}
+		work[i] = &counting{owner: requests[i].Owner, hint: requests[i].Hint, Inventory: Inventory{Basis: requests[i].Basis}, result: &counted[i]}
 	}
 	err := apart(work, func(work []*counting) error { return countTogether(ctx, store, work) })
 	if err != nil {
@@ -49,11 +46,12 @@ func ReadCounts(ctx context.Context, store Store, requests []CountRequest) ([]Co
 
 // counting is an inbox that is being counted.
 type counting struct {
-	*CountRequest
-	result *Counted
+	Inventory
 
-	head      Bucket
-	deletions Deletions
+	owner    message.UserID
+	hint     Hint
+	result   *Counted
+	sections []Section // that readCovered has still to read
 }
 
 func (c *counting) damaged(err error) { *c.result = Counted{Err: err} }
@@ -62,49 +60,65 @@ func countTogether(ctx context.Context, store Store, work []*counting) error {
 	if len(work) == 0 {
 		return nil
 	}
-	hints := make([]Head, len(work))
+	from, hints := make([]Head, len(work)), make([]Head, len(work))
 	for i, c := range work {
-		*c = counting{CountRequest: c.CountRequest, result: c.result} // it may have been read before, beside a damaged one
-		hints[i] = Head{Owner: c.Owner, Hint: c.Hint}
+		from[i] = Head{Owner: c.owner, Hint: Hint{Sequence: c.deletionsFrom(store.Size())}}
+		hints[i] = Head{Owner: c.owner, Hint: c.hint}
+	}
+	deletions, err := store.Deletions(ctx, from)
+	if err != nil {
+		return err
 	}
 	heads, err := store.Heads(ctx, hints)
 	if err != nil {
 		return err
 	}
-	var held []*counting // those that have buckets
-	for i, c := range work {
-		if c.head = heads[i]; c.head.Slots > 0 {
-			held = append(held, c)
-		}
-	}
-	if err := readDeletions(ctx, store, held); err != nil {
-		return err
-	}
 	inboxes := make([]*expiring, len(work))
 	for i, c := range work {
-		inboxes[i] = &expiring{owner: c.Owner, head: c.head, upTo: c.Purged, low: c.Oldest}
+		inboxes[i] = &expiring{owner: c.owner, head: heads[i], upTo: c.Purged, low: c.Oldest}
 	}
 	if err := readExpired(ctx, store, inboxes); err != nil {
 		return err
 	}
 	for i, c := range work {
-		slots := c.head.End(store.Size())
-		c.result.Total, c.result.Unread = Counts(slots, c.deletions, c.ReadMark, c.Gaps, inboxes[i].expired)
+		c.Inventory = Inventory{
+			Basis: c.Basis, Size: store.Size(), Slots: heads[i].End(store.Size()), Deletions: deletions[i], Expired: inboxes[i].expired,
+		}
+	}
+	if err := readCovered(ctx, store, work); err != nil {
+		return err
+	}
+	for _, c := range work {
+		c.result.Tally = Counts(c.Inventory)
 	}
 	return nil
 }
 
-func readDeletions(ctx context.Context, store Store, work []*counting) error {
-	if len(work) == 0 {
-		return nil
+// readCovered reads the ids that decide which messages with flags the read marks cover. Each call of the store is for one section of each inbox.
+func readCovered(ctx context.Context, store Store, inboxes []*counting) error {
+	for _, c := range inboxes {
+		c.sections = c.toRead(c.owner)
 	}
-	from := make([]Head, len(work))
-	for i, c := range work {
-		from[i] = Head{Owner: c.Owner, Hint: Hint{Sequence: c.DeletionsFrom}}
+	for {
+		var sections []Section
+		var of []*counting
+		for _, c := range inboxes {
+			if len(c.sections) > 0 {
+				sections, of = append(sections, c.sections[0]), append(of, c)
+				c.sections = c.sections[1:]
+			}
+		}
+		if len(sections) == 0 {
+			return nil
+		}
+		found, err := store.Range(ctx, sections, NoFields)
+		if err != nil {
+			return err
+		}
+		for i, c := range of {
+			for _, b := range found[i] {
+				c.saw(b)
+			}
+		}
 	}
-	deletions, err := store.Deletions(ctx, from)
-	for i := range deletions {
-		work[i].deletions = deletions[i]
-	}
-	return err
 }

@@ -83,10 +83,10 @@ func (r *filtering) beginFiltered(ctx context.Context) (err error) {
 	if r.Before != nil {
 		return r.begin(ctx)
 	}
-	if err = r.beginWithout(ctx); err == nil {
-		r.deletions, err = ReadDeletions(ctx, r.store, r.Owner, r.DeletionsFrom)
+	if err = r.readDeletions(ctx); err != nil {
+		return err
 	}
-	return err
+	return r.beginWithout(ctx)
 }
 
 // readBodies reads the bodies of a page. If they reach ReadBytes, the page ends there. It leaves out entries that have gone since.

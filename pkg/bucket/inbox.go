@@ -90,49 +90,6 @@ func (g Gap) Equal(o Gap) bool {
 // Holds reports whether an id is in the stretch.
 func (s Stretch) Holds(id message.ID) bool { return s.After.Less(id) && id.Less(s.Before) }
 
-// Counts returns how many entries an inbox has, and how many of them are unread. It computes both from the number of slots, the
-// deletions, the read mark, the gaps and what has expired, so no stored counter can drift. The gaps must always be in the same order, and
-// above what has expired. The recent deletions must go back to the Sequence of the mark, or to bucket 0 if there are gaps. If something has
-// expired, they must go back to Expired.Sequence, and need go no further.
-func Counts(slots int64, d Deletions, mark ReadMark, gaps []Gap, expired Expired) (total, unread int64) {
-	total = slots - expired.Base - int64(len(expired.Slots))
-	unread = slots - expired.Base - (mark.Read - min(expired.Base, mark.Slots))
-	for _, at := range expired.Slots {
-		if at >= mark.Slots {
-			unread--
-		}
-	}
-	for i, g := range gaps {
-		total += g.Messages
-		unread += g.Messages - mark.ReadIn(i, g)
-	}
-	if expired.UpTo.IsZero() {
-		total -= d.Total
-	}
-	for _, t := range d.Recent {
-		if expired.holds(t) {
-			continue
-		}
-		if !expired.UpTo.IsZero() {
-			total--
-		}
-		above := mark.UpTo.Less(t.ID)
-		if t.Sequence >= mark.Sequence && (above || t.Position >= mark.Slots) {
-			unread-- // the slots below the mark's sequence are all read, also one that held a message from the future
-		}
-		if i := slices.IndexFunc(gaps, func(g Gap) bool { return g.Stretch().Holds(t.ID) }); i >= 0 {
-			total--
-			if above || i >= mark.Gaps {
-				unread--
-			}
-		}
-	}
-	if !expired.UpTo.IsZero() && !expired.UpTo.Less(mark.UpTo) {
-		return total, total // all that the mark says is read has expired
-	}
-	return total, unread
-}
-
 // NewReadMark returns a mark that sets all entries at or below upTo read. It ignores gaps: the caller sets Gaps and
 // InGap.
 func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hint, upTo message.ID) (ReadMark, error) {

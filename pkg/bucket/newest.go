@@ -55,7 +55,7 @@ func ReadNewest(ctx context.Context, store Store, req NewestRequest) (Newest, er
 		},
 	}
 	w := newWalk(store, PageRequest{
-		Owner: req.Owner, Hint: req.Hint, Purged: req.Purged, Filter: filter, Absent: req.Absent,
+		Owner: req.Owner, Hint: req.Hint, Basis: Basis{Purged: req.Purged}, Filter: filter, Absent: req.Absent,
 		Limit: req.Limit + 1, // one more tells whether these are all
 	}, newestFirst)
 	w.field = req.Field

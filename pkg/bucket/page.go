@@ -17,17 +17,19 @@ type Page struct {
 	// Buckets counts the buckets whose entries were read for this page, and Messages the messages that a Filter has had read.
 	Buckets  int
 	Messages int
-	// Slots counts the taken slots of the whole inbox, and Deletions its tombstones. Counts takes both.
-	Slots     int64
-	Deletions Deletions
-	// Expired is what has expired of the whole inbox, for Counts.
-	Expired Expired
+	// Slots counts the taken slots of the whole inbox.
+	Slots int64
+	// Tally counts the whole inbox. It may be impossible: see Tally.Possible.
+	Tally Tally
 	// Absent are the ids of the entries that are in no bucket.
 	Absent []message.ID
 }
 
 // PageRequest asks for a page of an inbox.
 type PageRequest struct {
+	// Basis is what the page counts by. The page shows nothing up to Purged.
+	Basis
+
 	Owner message.UserID
 	// Hint is a hint for the head. It may be behind the head.
 	Hint Hint
@@ -35,15 +37,10 @@ type PageRequest struct {
 	Before *Cursor
 	// Above and Below bound the ids of the page, both excluded. The zero ids bound nothing. The page that reaches Above is the last one.
 	Above, Below message.ID
-	// Purged is the owner's purge point, and Oldest a bucket with a floor at or below it. The page shows nothing up to Purged.
-	Purged message.ID
-	Oldest uint32
 	// Filter selects the entries; nil selects all.
 	Filter *Filter
 	// Limit is the greatest number of entries.
 	Limit int
-	// DeletionsFrom is the lowest bucket whose tombstones are in the Deletions of the page.
-	DeletionsFrom uint32
 	// Absent are the stretches whose messages may be missing in the buckets, in no particular order. They may overlap.
 	Absent []Stretch
 	// Growing says that a rehydration is appending, or will append, older messages to the buckets.
@@ -117,13 +114,25 @@ func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y
 	}
 	page, err := read(ctx, w)
 	if err == nil {
-		page.Buckets, page.Slots, page.Deletions = w.buckets(), w.head.End(store.Size()), w.deletions
-		page.Expired, err = ReadExpired(ctx, store, req.Owner, w.head, req.Purged, req.Oldest)
+		page.Buckets, page.Slots = w.buckets(), w.head.End(store.Size())
+		page.Tally, err = w.tally(ctx)
 	}
 	if err != nil {
 		return Page{}, fmt.Errorf("page of %s: %w", req.Owner, err)
 	}
 	return page, nil
+}
+
+// tally counts the inbox, after its page was read.
+func (w *walk) tally(ctx context.Context) (t Tally, err error) {
+	w.counting.Slots = w.head.End(w.store.Size())
+	if w.counting.Expired, err = ReadExpired(ctx, w.store, w.Owner, w.head, w.Purged, w.Oldest); err != nil {
+		return t, err
+	}
+	if err := readCovered(ctx, w.store, []*counting{&w.counting}); err != nil {
+		return t, err
+	}
+	return Counts(w.counting.Inventory), nil
 }
 
 // readPlain reads a page of all entries: as many buckets as it fills, and then what the absent stretches have to add.

@@ -173,8 +173,9 @@ func TestReadMarkOfBlankedEntries(t *testing.T) {
 			}
 			deletions, err := bucket.ReadDeletions(t.Context(), seam, "ann", mark.Sequence)
 			require.NoError(t, err)
-			total, unread := bucket.Counts(60, deletions, mark, nil, bucket.Expired{})
-			require.Equal(t, []int64{59, map[int]int64{54: 5, 55: 5, 56: 4}[upTo]}, []int64{total, unread}, "%s, blanked first: %v", name, first)
+			got := bucket.Counts(bucket.Inventory{Slots: 60, Deletions: deletions, Basis: bucket.Basis{ReadMark: mark}})
+			want := bucket.Tally{Total: 59, Unread: map[int]int64{54: 5, 55: 5, 56: 4}[upTo], Unseen: 59}
+			require.Equal(t, want, got, "%s, blanked first: %v", name, first)
 		}
 	}
 }
@@ -222,8 +223,8 @@ func TestCountsWithGaps(t *testing.T) {
 		{"both listed, and one that was not read is deleted", 21, tombstones(20, 151), marked(150, 2, 50), 129, 59},
 		{"read above all, and one is deleted", 21, tombstones(20, 305), marked(500, 2, 0), 129, 0},
 	} {
-		total, unread := bucket.Counts(test.slots, test.deletions, test.mark, gaps, bucket.Expired{})
-		require.Equal(t, []int64{test.total, test.unread}, []int64{total, unread}, test.name)
+		got := bucket.Counts(bucket.Inventory{Slots: test.slots, Deletions: test.deletions, Basis: bucket.Basis{ReadMark: test.mark, Gaps: gaps}})
+		require.Equal(t, []int64{test.total, test.unread}, []int64{got.Total, got.Unread}, test.name)
 	}
 }
 
@@ -232,9 +233,8 @@ func TestCountsOfAGapMadeAfterTheMark(t *testing.T) {
 	t.Parallel()
 	mark := bucket.ReadMark{UpTo: id(500), Slots: 20, Read: 20}
 	gaps := []bucket.Gap{{After: id(100).Time(), Before: id(111).Time(), Messages: 10}}
-	total, unread := bucket.Counts(20, bucket.Deletions{}, mark, gaps, bucket.Expired{})
-	require.Equal(t, []int64{30, 10}, []int64{total, unread})
-	deleted := bucket.Deletions{Total: 1, Recent: []bucket.Tombstone{{Slot: 20, Position: 20, ID: id(105)}}}
-	total, unread = bucket.Counts(21, deleted, mark, gaps, bucket.Expired{})
-	require.Equal(t, []int64{29, 9}, []int64{total, unread})
+	in := bucket.Inventory{Slots: 20, Basis: bucket.Basis{ReadMark: mark, Gaps: gaps}}
+	require.Equal(t, bucket.Tally{Total: 30, Unread: 10, Unseen: 20}, bucket.Counts(in))
+	in.Slots, in.Deletions = 21, bucket.Deletions{Total: 1, Recent: []bucket.Tombstone{{Slot: 20, Position: 20, ID: id(105)}}}
+	require.Equal(t, bucket.Tally{Total: 29, Unread: 9, Unseen: 20}, bucket.Counts(in))
 }

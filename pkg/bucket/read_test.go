@@ -103,13 +103,10 @@ func TestTombstoneBelowTheReadMark(t *testing.T) {
 	t.Parallel()
 	mark := bucket.ReadMark{UpTo: id(60), Sequence: 1, Slots: 60, Read: 60}
 	deleted := bucket.Deletions{Total: 2, Recent: []bucket.Tombstone{{Sequence: 0, Slot: 7, Position: 7, ID: id(9000)}, {Sequence: 1, Slot: 9, Position: 59, ID: id(9001)}}}
-	total, unread := bucket.Counts(61, deleted, mark, nil, bucket.Expired{})
-	require.Equal(t, int64(59), total)
-	require.Zero(t, unread, "the tombstone in the bucket of the mark is subtracted, the one below is read")
-	gap := bucket.Gap{After: id(8000).Time(), Before: id(10_000).Time(), Messages: 2}
-	total, unread = bucket.Counts(61, deleted, mark, []bucket.Gap{gap}, bucket.Expired{})
-	require.Equal(t, int64(59), total)
-	require.Zero(t, unread, "of a gap, both are subtracted")
+	in := bucket.Inventory{Slots: 61, Deletions: deleted, Basis: bucket.Basis{ReadMark: mark, Seen: 60}}
+	require.Equal(t, bucket.Tally{Total: 59, Unseen: 1}, bucket.Counts(in), "the tombstone in the bucket of the mark is subtracted, the one below is read")
+	in.Gaps = []bucket.Gap{{After: id(8000).Time(), Before: id(10_000).Time(), Messages: 2}}
+	require.Equal(t, bucket.Tally{Total: 59, Unseen: 1}, bucket.Counts(in), "of a gap, both are subtracted")
 }
 
 func TestEntryOf(t *testing.T) {
@@ -249,6 +246,5 @@ func TestReadMarkWhileAMessageArrives(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, arrived)
 	require.Equal(t, bucket.ReadMark{UpTo: id(19), Slots: 20, Read: 10}, mark)
-	total, unread := bucket.Counts(21, bucket.Deletions{}, mark, nil, bucket.Expired{})
-	require.Equal(t, []int64{21, 11}, []int64{total, unread})
+	require.Equal(t, bucket.Tally{Total: 21, Unread: 11, Unseen: 21}, bucket.Counts(bucket.Inventory{Slots: 21, Basis: bucket.Basis{ReadMark: mark}}))
 }

@@ -20,16 +20,17 @@ type walk struct {
 	bound  message.ID // only entries below it belong to this page or a later one
 	bottom message.ID // only entries above it belong to a page
 
-	head      Bucket
-	deletions Deletions
-	run       []Outline // of the buckets that were read one below the other, the highest first; the Index may have left out some between
-	late      int       // how many buckets above run were read, because entries came late to them
-	kept      int       // about how many bytes the contents of newest take, and of those dropped from it
-	newest    []Found   // of the buckets that were read, the newest first, at most Limit and one more
+	head     Bucket
+	counting counting
+	run      []Outline // of the buckets that were read one below the other, the highest first; the Index may have left out some between
+	late     int       // how many buckets above run were read, because entries came late to them
+	kept     int       // about how many bytes the contents of newest take, and of those dropped from it
+	newest   []Found   // of the buckets that were read, the newest first, at most Limit and one more
 }
 
 func newWalk(store Store, req PageRequest, order func(x, y Found) int) *walk {
 	w := &walk{PageRequest: req, store: store, order: order, bound: message.MaxID, bottom: greater(req.Above, req.Purged)}
+	w.counting = counting{owner: req.Owner, Inventory: Inventory{Basis: req.Basis, Size: store.Size()}}
 	if below := req.Below; !below.IsZero() && (req.Before == nil || below.Less(req.Before.ID)) {
 		w.Before = &Cursor{ID: below, Sequence: Unlocated}
 	}
@@ -60,11 +61,11 @@ func (w *walk) begin(ctx context.Context) error {
 	}
 	n := w.first()
 	low := w.Hint.Sequence - min(w.Hint.Sequence, n-1)
-	buckets, deletions, err := w.store.Newest(ctx, w.Owner, low, int(n), w.DeletionsFrom)
+	buckets, deletions, err := w.store.Newest(ctx, w.Owner, low, int(n), w.deletionsFrom(w.store.Size()))
 	if err != nil {
 		return err
 	}
-	w.deletions = deletions
+	w.counting.Deletions = deletions
 	if len(buckets) > 0 {
 		w.head = buckets[0]
 	}
@@ -75,13 +76,16 @@ func (w *walk) begin(ctx context.Context) error {
 // a floor below the cursor's id, beginBelow searches for that.
 func (w *walk) beginBelow(ctx context.Context, c Cursor) (err error) {
 	w.bound = c.ID
+	if err = w.readDeletions(ctx); err != nil {
+		return err
+	}
 	if w.head, err = readHead(ctx, w.store, w.Owner, w.Hint); err != nil {
 		return err
 	}
 	search := func() (uint32, error) { return highestBelow(ctx, w.store, w.Owner, w.head.Outline, c.ID, 0) }
 	switch {
 	case w.head.Slots == 0 && c.Sequence == Unlocated:
-		return nil // an inbox without a head has no deletions
+		return nil
 	case w.head.Slots == 0:
 		return ErrCursor
 	case c.Sequence == Unlocated:
@@ -110,7 +114,12 @@ func (w *walk) beginBelow(ctx context.Context, c Cursor) (err error) {
 		w.merge(b)
 	}
 	w.late = len(late)
-	w.deletions, err = ReadDeletions(ctx, w.store, w.Owner, w.DeletionsFrom)
+	return nil
+}
+
+// readDeletions reads the deletions. They come first: a count may then miss one, but never has one of a slot that it misses.
+func (w *walk) readDeletions(ctx context.Context) (err error) {
+	w.counting.Deletions, err = ReadDeletions(ctx, w.store, w.Owner, w.deletionsFrom(w.store.Size()))
 	return err
 }
 
@@ -185,6 +194,7 @@ func (w *walk) take(b Bucket) {
 // merge merges the entries of a bucket into newest. Its cost does not depend on how many buckets were read before, because an entry that
 // does not fit on the page is dropped. Nothing that is read later can bring such an entry back. What the bucket says has expired ends the page.
 func (w *walk) merge(b Bucket) {
+	w.counting.saw(b)
 	if w.bottom = greater(w.bottom, b.Purged); b.Stub {
 		w.bottom = greater(w.bottom, b.Last)
 	}

@@ -265,6 +265,7 @@ func (s suite) randomRehydrations(t *testing.T) {
 			"append some":  r.appendSome,
 			"settle":       r.settle,
 			"delete shown": r.deleteShown,
+			"flag":         r.drawFlags,
 			"trim":         r.trim,
 			"move hint":    r.moveHint,
 			"mark":         func(t *rapid.T) { r.setMark(t, rapid.IntRange(0, r.fresh+200).Draw(t, "up to")) },

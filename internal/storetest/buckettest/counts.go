@@ -1,38 +1,65 @@
 package buckettest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// deletionsFrom returns the lowest bucket whose tombstones counting needs.
-func (r *reader) deletionsFrom() uint32 {
-	switch {
-	case r.purged >= 0:
-		return r.oldest
-	case len(r.absent.counted()) > 0:
-		return 0
+// basis returns what the counts rest on.
+func (r *reader) basis() bucket.Basis {
+	return bucket.Basis{
+		ReadMark: r.mark, Gaps: r.absent.counted(), Purged: r.purgePoint(), Oldest: r.oldest, Seen: int64(r.slotsSeen), Flags: r.record,
 	}
-	return r.mark.Sequence
 }
 
-// wantCounts returns the counts by the model. The total is the number of messages that are not deleted and have not expired. Unread are
-// those of them that were not seen when the mark was set.
-func (r *reader) wantCounts() (want bucket.Counted) {
-	for _, n := range ordered(append(r.absent.inGaps(), r.arrived...)) {
+// wantCounts returns the counts by the model, of the messages that are not deleted and have not expired. Without flags, those are unread that were not
+// seen when the mark was set.
+func (r *reader) wantCounts() (want bucket.Tally) {
+	for position, n := range append(slices.Clone(r.arrived), r.absent.inGaps()...) {
 		if r.deleted[n] || r.blanked[n] || n <= r.purged {
 			continue
 		}
+		if r.flags[n].Archived() {
+			want.Archived++
+			continue
+		}
 		want.Total++
-		if !r.seen[n] {
+		if !r.flags[n].Read(r.seen[n]) {
 			want.Unread++
+		}
+		if r.slotsSeen <= position && position < len(r.arrived) {
+			want.Unseen++
 		}
 	}
 	return want
+}
+
+// drawFlags gives some messages flags, also such as are deleted or have expired, and moves what the owner has seen.
+func (r *reader) drawFlags(t *rapid.T) {
+	r.slotsSeen = rapid.IntRange(0, len(r.arrived)).Draw(t, "slots seen")
+	places, absent := map[flag.Place]flag.Flags{}, map[message.ID]flag.Flags{}
+	all := append(slices.Clone(r.arrived), r.absent.inGaps()...)
+	for range min(len(all), 4) {
+		n := rapid.SampledFrom(all).Draw(t, "flagged")
+		f := rapid.SampledFrom([]flag.Flags{0, flag.Read, flag.Unread}).Draw(t, "read") | rapid.SampledFrom([]flag.Flags{0, flag.Archived}).Draw(t, "archived")
+		r.flags[n] = f
+		if position := slices.Index(r.arrived, n); position >= 0 {
+			size := int(r.store.Size())
+			places[flag.Place{Sequence: uint32(position / size), Slot: position % size}] = f
+		} else {
+			absent[id(n)] = f
+		}
+	}
+	var err error
+	r.record, _, err = r.record.With(places, absent, 0, message.ID{})
+	require.NoError(t, err)
 }
 
 // requireCounted counts inboxes together, and compares the counts with the models: also if it is not known where the messages begin that
@@ -42,12 +69,10 @@ func requireCounted(t tester, store bucket.Store, readers ...*reader) {
 	for _, known := range []bool{true, false} {
 		requests, want := make([]bucket.CountRequest, len(readers)), make([]bucket.Counted, len(readers))
 		for i, r := range readers {
-			want[i] = r.wantCounts()
-			requests[i] = bucket.CountRequest{
-				Owner: r.owner, Hint: r.hint, ReadMark: r.mark, Gaps: r.absent.counted(), Purged: r.purgePoint(), DeletionsFrom: r.deletionsFrom(),
-			}
-			if known {
-				requests[i].Oldest = r.oldest
+			want[i].Tally = r.wantCounts()
+			requests[i] = bucket.CountRequest{Owner: r.owner, Hint: r.hint, Basis: r.basis()}
+			if !known {
+				requests[i].Oldest = 0
 			}
 		}
 		got, err := bucket.ReadCounts(t.Context(), store, requests)

@@ -237,10 +237,10 @@ func (m *Model) Blank(_ context.Context, owner message.UserID, sequence uint32, 
 func (m *Model) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
+	d, err = bucket.ReadDeletions(ctx, m, owner, from)
 	if limit > 0 {
 		buckets, _ = bucket.ReadSection(ctx, m, bucket.Section{Owner: owner, Low: low, High: math.MaxUint32, Limit: limit, Bytes: bucket.ReadBytes}, bucket.AllFields)
 	}
-	d, err = bucket.ReadDeletions(ctx, m, owner, from)
 	return buckets, d, err
 }
 
