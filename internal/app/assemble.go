@@ -203,12 +203,13 @@ func (s *assembly) inboxes() {
 	s.services.Rehydrate = rehydrator
 	inboxes := inbox.New(
 		inbox.Stores{
-			Buckets: p.Inbox, Users: p.Users, Appender: s.appender,
-			Shown: inbox.Shown{Buckets: shown.Inbox, Index: shown.Index, Users: shown.Users},
+			Buckets: p.Inbox, Users: p.Users, Appender: s.appender, Flags: p.Flags,
+			Shown: inbox.Shown{Buckets: shown.Inbox, Index: shown.Index, Users: shown.Users, Flags: shown.Flags},
 		}, rehydrator,
 		inbox.Options{
 			Rules: s.settings.Rules, ViewedEvery: s.config.ViewedEvery, Retention: s.settings.Retention, Trim: s.walker.TrimUser, Now: s.opts.Now,
 			Purged: s.walker.Purged, Logger: s.opts.Logger, Metrics: s.opts.Metrics, Clock: s.watch.Now,
+			Epoch:      s.world.store.Epoch,
 			Expired:    retention.Expired(p.Walk, s.settings.Rules),
 			Attributes: s.settings.Attributes, FilterBuckets: s.config.Inbox.FilterBuckets, FilterMessages: s.config.Inbox.FilterMessages,
 		},

@@ -116,8 +116,8 @@ func newMeasuredOf(t *testing.T, size int) measured {
 		})
 	service := inbox.New(
 		inbox.Stores{
-			Buckets: db.Inbox(), Users: db.Users(), Appender: appender,
-			Shown: inbox.Shown{Buckets: plain.Inbox(), Users: plain.Users()},
+			Buckets: db.Inbox(), Users: db.Users(), Appender: appender, Flags: db.Flags(),
+			Shown: inbox.Shown{Buckets: plain.Inbox(), Users: plain.Users(), Flags: plain.Flags()},
 		}, rehydrator, inbox.Options{Rules: current, ViewedEvery: rig.DormantAfter / 128, Now: time.Now})
 	m := measured{DB: db, commands: asked, appender: appender, rehydrator: rehydrator, inboxes: service, bus: rig.NewBus(t, rig.Partitions)}
 	m.publisher = publish.New(db.Messages(), db.Keys(), m.bus, publish.Options{

@@ -7,6 +7,7 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -33,6 +34,7 @@ type Parts struct {
 	Passes   retention.Store // of the pass over edges
 	Sweep    retention.Store // elects the process that resumes stopped messages; nil if no other process can have the store open
 	Topics   topic.Store
+	Flags    flag.Store
 
 	Identities identity.Store
 

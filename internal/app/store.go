@@ -24,6 +24,8 @@ type Store struct {
 	Available func() (uint64, error)
 	// Clock returns what the clock shows that stamps messages, at some moment of the call.
 	Clock func(context.Context) (time.Time, error)
+	// Epoch returns that of the store: see inbox.Position.
+	Epoch func() uint64
 	// Healthy returns nil if the store answers.
 	Healthy func(context.Context) error
 	Close   func() error
@@ -79,6 +81,7 @@ func openMongoDB(ctx context.Context, cfg config.Config, current *settings.Curre
 		Parts:    *parts,
 		Messages: messagecache.New(messageBytes),
 		Clock:    db.Clock,
+		Epoch:    db.Epoch,
 		Healthy:  db.Healthy,
 		Close:    db.Close,
 	}, nil
@@ -88,7 +91,8 @@ func partsOf(db *mongostore.DB) *Parts {
 	all := func(db *mongostore.DB) *Parts {
 		return &Parts{
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
-			Walk: db.Retention(), Passes: db.Passes(), Sweep: db.Sweep(), Identities: db.Identities(), Topics: db.Topics(), Index: db.Inbox(),
+			Walk: db.Retention(), Passes: db.Passes(), Sweep: db.Sweep(), Identities: db.Identities(), Topics: db.Topics(), Flags: db.Flags(),
+			Index: db.Inbox(),
 		}
 	}
 	parts := all(db)
@@ -117,6 +121,15 @@ func connect(ctx context.Context, cfg config.Config, logger zerolog.Logger) (*mo
 
 // ErrNothingToInit says that the embedded store needs no Init.
 var ErrNothingToInit = errors.New("the embedded store needs no initialization: it is made when the server starts")
+
+// Restored begins a new epoch, after the database of the store on MongoDB was restored: see mongostore.DB.BeginEpoch.
+func Restored(ctx context.Context, cfg config.Config, logger zerolog.Logger) error {
+	db, err := connect(ctx, cfg, logger)
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.BeginEpoch(ctx), db.Close()) //nolint:contextcheck // the database is closed also after ctx has ended
+}
 
 // Init prepares the database of the store on MongoDB. It is idempotent: see mongostore.DB.Init.
 func Init(ctx context.Context, cfg config.Config, shard bool, logger zerolog.Logger) error {

@@ -243,7 +243,7 @@ func (w *world) back(at time.Time, limit int) {
 
 func (w *world) inboxes() *inbox.Service {
 	return inbox.New(inbox.Stores{
-		Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender,
+		Buckets: w.db.Inbox(), Users: w.db.Users(), Appender: w.appender, Flags: w.db.Flags(),
 	}, w.rehydrator(0), inbox.Options{
 		Rules: rules, Now: func() time.Time { return w.now },
 	})

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"time"
@@ -75,10 +76,36 @@ func newInbox(p program.Process) *cobra.Command {
 	cmd.Flags().BoolVar(&i.all, "all", false, "print all messages")
 	cmd.Flags().StringVar(&i.countBy, "count-by", "", "print counts by `what`: from, or attr:NAME")
 	cmd.Flags().BoolVar(&i.purge.DryRun, "dry-run", false, "with --purge-until, only print how many messages would expire")
+	cmd.Flags().Var(&archived{&i.options.Archived}, "archived", "print no archived messages (false), only these (true), or all")
+	cmd.AddCommand(newInboxMark(p))
 	return onServer(p, app.Rehydrator, cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		return i.run(ctx, cmd, c, args[0])
 	})
 }
+
+// archived is the value of --archived.
+type archived struct{ to *client.Archived }
+
+// String implements pflag.Value.
+func (a *archived) String() string {
+	if a.to == nil || *a.to == "" {
+		return string(client.ArchivedOut)
+	}
+	return string(*a.to)
+}
+
+// Set implements pflag.Value.
+func (a *archived) Set(text string) error {
+	switch v := client.Archived(text); v {
+	case client.ArchivedOut, client.ArchivedOnly, client.ArchivedToo:
+		*a.to = v
+		return nil
+	}
+	return errors.New("give false, true or all")
+}
+
+// Type implements pflag.Value.
+func (*archived) Type() string { return "which" }
 
 func (i *inboxCommand) run(ctx context.Context, cmd *cobra.Command, c *client.Client, name string) error {
 	user, err := parseUser(name)
@@ -116,7 +143,7 @@ func (i *inboxCommand) checkPurge(cmd *cobra.Command, purges bool) error {
 	if !purges && i.purge.DryRun {
 		return program.Usagef("--dry-run goes with --purge-until")
 	}
-	for _, name := range []string{"all", "as-user", "attr", "before", "from", "limit", "since", "unread", "until"} {
+	for _, name := range []string{"all", "archived", "as-user", "attr", "before", "from", "limit", "since", "unread", "until"} {
 		if purges && cmd.Flags().Changed(name) {
 			return program.Usagef("--purge-until prints no messages: give it without --%s", name)
 		}
@@ -169,6 +196,9 @@ func (i *inboxCommand) bounds() string {
 	if i.options.Unread {
 		flags.WriteString(" --unread")
 	}
+	if i.options.Archived != "" {
+		flags.WriteString(" --archived " + string(i.options.Archived))
+	}
 	for _, condition := range i.options.Attrs {
 		flags.WriteString(" --attr " + shellWord(condition))
 	}
@@ -208,6 +238,9 @@ func (i *inboxCommand) printTotals(w io.Writer, user message.UserID, page client
 		note = ", still loading"
 	default:
 		note = ", dormant or still loading"
+	}
+	if page.Archived > 0 {
+		note = ", " + count(page.Archived) + " archived" + note
 	}
 	return printf(w, "%s: %s, %s unread%s\n", program.Printable(string(user)), plural(page.Total, "message", "messages"), count(page.Unread), note)
 }

@@ -21,7 +21,7 @@ func (i *inboxCommand) checkCount(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("count-by") {
 		return nil
 	}
-	for _, name := range []string{"all", "as-user", "attr", "before", "dry-run", "from", "limit", "purge-until", "since", "unread", "until"} {
+	for _, name := range []string{"all", "archived", "as-user", "attr", "before", "dry-run", "from", "limit", "purge-until", "since", "unread", "until"} {
 		if cmd.Flags().Changed(name) {
 			return program.Usagef("--count-by prints no messages: give it without --%s", name)
 		}

@@ -108,6 +108,8 @@ var uses = map[string]struct{ target, body, may string }{
 	"GET /v1/users/{user}/inbox":                   {"/v1/users/bob/inbox", "", "bob gateway operator"},
 	"GET /v1/users/{user}/inbox/counts":            {"/v1/users/bob/inbox/counts?by=from", "", "bob gateway operator"},
 	"POST /v1/users/{user}/inbox/read":             {"/v1/users/bob/inbox/read", `{"up_to":"ID"}`, "bob gateway operator"},
+	"POST /v1/users/{user}/inbox/seen":             {"/v1/users/bob/inbox/seen", `{}`, "bob gateway operator"},
+	"POST /v1/users/{user}/inbox:mark":             {"/v1/users/bob/inbox:mark", `{"ids":["ID"],"read":true}`, "bob gateway operator"},
 	"POST /v1/users/{user}/inbox:purge":            {"/v1/users/bob/inbox:purge", `{"until":"2001-01-01T00:00:00Z"}`, "bob gateway operator"},
 	"GET /v1/users/{user}/retention":               {"/v1/users/bob/retention", "", "operator"},
 	"PUT /v1/users/{user}/retention":               {"/v1/users/bob/retention", `{"newest":1}`, "operator"},

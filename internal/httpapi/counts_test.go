@@ -23,8 +23,9 @@ func TestCounts(t *testing.T) {
 	w.must(t, http.StatusNoContent, http.MethodDelete, "/v1/users/bob/inbox/"+messagetest.ID(30).String(), "")
 	before := w.contents(t, "bob", "cy", "nobody")
 	answer := w.must(t, http.StatusOK, http.MethodPost, "/v1/inboxes:counts", `{"users":["cy","bob","nobody","bob"]}`)
-	bob := `{"user":"bob","total":59,"unread":39,"complete":true}`
-	require.Equal(t, `{"counts":[{"user":"cy","total":0,"unread":0,"complete":true},`+bob+`,{"user":"nobody","total":0,"unread":0,"complete":false},`+bob+"]}\n", answer)
+	bob := `{"user":"bob","total":59,"unread":39,"unseen":59,"archived":0,"complete":true}`
+	require.Equal(t, `{"counts":[{"user":"cy","total":0,"unread":0,"unseen":0,"archived":0,"complete":true},`+bob+
+		`,{"user":"nobody","total":0,"unread":0,"unseen":0,"archived":0,"complete":false},`+bob+"]}\n", answer)
 	require.Equal(t, before, w.contents(t, "bob", "cy", "nobody"))
 	require.JSONEq(t, `{"counts":[]}`, w.must(t, http.StatusOK, http.MethodPost, "/v1/inboxes:counts", `{"users":[]}`))
 
@@ -39,7 +40,7 @@ func TestCounts(t *testing.T) {
 	counts, err := c.Counts(t.Context(), users)
 	require.NoError(t, err)
 	require.Len(t, counts, len(users))
-	require.Equal(t, client.InboxCount{User: "bob", Total: 59, Unread: 39, Complete: true}, counts[999])
+	require.Equal(t, client.InboxCount{User: "bob", Tally: client.Tally{Total: 59, Unread: 39, Unseen: 59}, Complete: true}, counts[999])
 }
 
 // One user too many, one that is malformed, or one of others refuses the request.

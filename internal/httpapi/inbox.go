@@ -5,12 +5,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -37,6 +39,11 @@ func (s *server) inbox(w *response, r *http.Request, user message.UserID) error 
 	if request.Filter, err = queryFilter(query); err != nil {
 		return err
 	}
+	if tags := r.Header.Values("If-None-Match"); len(tags) > 0 && request.All() {
+		if tag, err := s.Inbox.Tag(r.Context(), user, request.Peek); err != nil || matches(tags, tag) {
+			return notModified(w, tag, err)
+		}
+	}
 	page, err := s.Inbox.Read(r.Context(), user, request)
 	if err != nil {
 		return err
@@ -48,7 +55,33 @@ func (s *server) inbox(w *response, r *http.Request, user message.UserID) error 
 		held += int64(e.Size())
 	}
 	w.memory.keep(held)
+	setTag(w, page.Tag)
 	return writePage(w, page)
+}
+
+// setTag sets the ETag of an answer, if it has one.
+func setTag(w http.ResponseWriter, tag string) {
+	if tag != "" {
+		w.Header().Set("ETag", strconv.Quote(tag))
+	}
+}
+
+// matches reports whether a request says that it has the answer with a tag.
+func matches(headers []string, tag string) bool {
+	for known := range strings.SplitSeq(strings.Join(headers, ","), ",") {
+		if strings.TrimPrefix(strings.TrimSpace(known), "W/") == strconv.Quote(tag) {
+			return tag != ""
+		}
+	}
+	return false
+}
+
+func notModified(w *response, tag string, err error) error {
+	if err == nil {
+		setTag(w, tag)
+		w.WriteHeader(http.StatusNotModified)
+	}
+	return err
 }
 
 // writePage answers with a page. It encodes one message at a time, so that the text of the whole answer is never in memory.
@@ -56,9 +89,13 @@ func writePage(w *response, page inbox.Page) error {
 	b := takeBuffer()
 	defer returnBuffer(b)
 	encoder := newEncoder(b)
-	if err := encoder.Encode(client.InboxPage{
-		Messages: []client.InboxMessage{}, Next: client.Cursor(page.Next), Total: page.Total, Unread: page.Unread, Complete: page.Complete,
-	}); err != nil {
+	head := client.InboxPage{
+		Messages: []client.InboxMessage{}, Next: client.Cursor(page.Next), Cursor: page.Cursor, Tally: client.Tally(page.Tally), Complete: page.Complete,
+	}
+	if !page.ReadUpTo.IsZero() {
+		head.ReadUpTo = &page.ReadUpTo
+	}
+	if err := encoder.Encode(head); err != nil {
 		return err
 	}
 	before, after, _ := strings.Cut(b.String(), "[]")
@@ -70,7 +107,7 @@ func writePage(w *response, page inbox.Page) error {
 		b.WriteString(text)
 		if err := encoder.Encode(client.InboxMessage{
 			ID: e.ID, From: e.From, Sent: client.Time{Time: e.Sent()}, To: e.To, ToCount: e.ToCount, Audience: e.Audience, Topics: e.Topics,
-			Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs,
+			Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs, Read: e.Read, Archived: e.Archived,
 		}); err != nil {
 			panic(fmt.Errorf("encode message %s: %w", e.ID, err)) // the answer has begun
 		}
@@ -113,9 +150,27 @@ func (s *server) counts(w *response, r *http.Request) error {
 	}
 	answer := client.InboxCounts{Counts: make([]client.InboxCount, len(counted))}
 	for i, c := range counted {
-		answer.Counts[i] = client.InboxCount{User: c.User, Total: c.Total, Unread: c.Unread, Complete: c.Complete}
+		answer.Counts[i] = client.InboxCount{User: c.User, Tally: client.Tally(c.Tally), Complete: c.Complete}
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
+}
+
+// countInbox counts an inbox as a whole, or by a field.
+func (s *server) countInbox(w *response, r *http.Request, user message.UserID) error {
+	if r.URL.Query().Has("by") {
+		return s.countBy(w, r, user)
+	}
+	if tags := r.Header.Values("If-None-Match"); len(tags) > 0 {
+		if tag, err := s.Inbox.Tag(r.Context(), user, true); err != nil || matches(tags, tag) {
+			return notModified(w, tag, err)
+		}
+	}
+	count, tag, err := s.Inbox.Count(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	setTag(w, tag)
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.InboxCount{Tally: client.Tally(count.Tally), Complete: count.Complete})
 }
 
 func (s *server) countBy(w *response, r *http.Request, user message.UserID) error {
@@ -141,22 +196,84 @@ func queryFilter(query url.Values) (f inbox.Filter, err error) {
 	if query.Has("from") && f.From == "" {
 		return f, &message.InvalidError{Field: "from", Reason: "is empty: leave it out for all authors"}
 	}
+	switch archived := client.Archived(query.Get("archived")); {
+	case !query.Has("archived") || archived == client.ArchivedOut:
+	case archived == client.ArchivedOnly:
+		f.Archived = inbox.ArchivedOnly
+	case archived == client.ArchivedToo:
+		f.Archived = inbox.ArchivedToo
+	default:
+		return f, &message.InvalidError{Field: "archived", Reason: "is none of false, true and all"}
+	}
 	f.Unread, err = queryFlag(query, "unread")
 	return f, err
 }
 
 func (s *server) markRead(w *response, r *http.Request, user message.UserID) error {
 	var body struct {
-		UpTo string `json:"up_to"`
+		UpTo   string `json:"up_to"`
+		All    bool   `json:"all"`
+		Cursor string `json:"cursor"`
 	}
 	if err := readObject(w, r, smallBytes, &body); err != nil {
 		return err
+	}
+	switch {
+	case body.All && body.UpTo != "":
+		return &message.InvalidError{Field: "up_to", Reason: "is there, and so is all: give one of them"}
+	case body.All:
+		return done(w, s.Inbox.MarkAllRead(r.Context(), user, body.Cursor))
+	case body.Cursor != "":
+		return &message.InvalidError{Field: "cursor", Reason: "is there without all: give all with it, or leave it out"}
 	}
 	upTo, err := message.ParseID(body.UpTo)
 	if err != nil {
 		return &message.InvalidError{Field: "up_to", Reason: "is not the id of a message: give one from a page of the inbox"}
 	}
 	return done(w, s.Inbox.MarkRead(r.Context(), user, upTo))
+}
+
+func (s *server) markSeen(w *response, r *http.Request, user message.UserID) error {
+	var body client.SeenMark
+	if err := readObject(w, r, smallBytes, &body); err != nil {
+		return err
+	}
+	return done(w, s.Inbox.MarkSeen(r.Context(), user, body.Cursor))
+}
+
+// marksBytes has room for the ids of marks.
+const marksBytes = client.MaxMarks*64 + 1024
+
+func (s *server) mark(w *response, r *http.Request, user message.UserID) error {
+	var body struct {
+		IDs      []string `json:"ids"`
+		Read     *bool    `json:"read"`
+		Archived *bool    `json:"archived"`
+	}
+	if err := readObject(w, r, marksBytes, &body); err != nil {
+		return err
+	}
+	if n := len(body.IDs); n == 0 || n > client.MaxMarks {
+		return &message.InvalidError{Field: "ids", Reason: fmt.Sprintf("names %d messages: name 1 to %d", n, client.MaxMarks)}
+	}
+	if body.Read == nil && body.Archived == nil {
+		return &message.InvalidError{Field: "read", Reason: "is missing, and so is archived: give one of them, true or false"}
+	}
+	ids := make([]message.ID, 0, len(body.IDs))
+	for i, text := range body.IDs {
+		id, err := message.ParseID(text)
+		if err != nil {
+			return &message.InvalidError{Field: fmt.Sprintf("ids[%d]", i), Reason: "is not the id of a message: give one from a page of the inbox"}
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	marked, err := s.Inbox.Mark(r.Context(), user, ids, flag.Change{Read: body.Read, Archived: body.Archived})
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Marked{Changed: marked.Changed, Missing: append([]message.ID{}, marked.Missing...)})
 }
 
 func (s *server) purge(w *response, r *http.Request, user message.UserID) error {

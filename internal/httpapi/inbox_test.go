@@ -144,6 +144,6 @@ func TestReadAndDelete(t *testing.T) {
 		w.must(t, http.StatusNoContent, http.MethodDelete, "/v1/users/bob/inbox/"+id, "")
 	}
 	page := w.must(t, http.StatusOK, http.MethodGet, "/v1/users/bob/inbox", "")
-	require.NotContains(t, page, id)
-	require.Contains(t, page, `"next":null,"total":2,"unread":1,"complete":true`)
+	require.NotContains(t, page, `"id":"`+id)
+	require.Contains(t, page, `"total":2,"unread":1,`)
 }

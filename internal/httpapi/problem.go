@@ -20,6 +20,7 @@ import (
 	"github.com/fanmail/fanmail/internal/topics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/identity"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -44,6 +45,7 @@ var kinds = map[client.ProblemType]kind{
 	client.ProblemBackwards:    {http.StatusConflict, "Time does not go backwards"},
 	client.ProblemGivenUp:      {http.StatusConflict, "The work was given up"},
 	client.ProblemFollowLimit:  {http.StatusConflict, "A limit of follows, subscriptions or blocks is reached"},
+	client.ProblemTooManyMarks: {http.StatusConflict, "Too many messages are marked one by one"},
 	client.ProblemUnconfirmed:  {http.StatusConflict, "The change has to be confirmed"},
 	client.ProblemTooLarge:     {http.StatusRequestEntityTooLarge, "The request is too large"},
 	client.ProblemMediaType:    {http.StatusUnsupportedMediaType, "The body is not declared to be JSON"},
@@ -110,6 +112,9 @@ func problemOf(err error) *client.Problem {
 			"this sender has used the idempotency key for another message: give each message a key of its own")
 	case errors.Is(err, follow.ErrSelf):
 		return newProblem(client.ProblemInvalid, "followee", "a user cannot follow or block themselves: name another user")
+	case errors.Is(err, flag.ErrTooMany):
+		return newProblem(client.ProblemTooManyMarks, "", fmt.Sprintf("the inbox would have marks of single messages in more than %d buckets, or of more than %d "+
+			"messages in gaps: mark all messages up to one as read instead, or delete what was archived", flag.MaxBuckets, flag.MaxMessages))
 	case errors.Is(err, bucket.ErrCursor):
 		return newProblem(client.ProblemInvalid, "before",
 			"before is not a cursor of this inbox: take the next of a page of the same inbox, as it is")

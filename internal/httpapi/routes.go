@@ -73,14 +73,20 @@ func (s *server) routes() {
 	rehydrator.route("/v1/users/{user}/inbox", methods{
 		http.MethodGet: {
 			handle: forUser(s.inbox), access: owner, repeated: []string{"attr"},
-			query: []string{"attr", "before", "from", "limit", "peek", "since", "unread", "until"}, memory: pageMemory,
+			query: []string{"archived", "attr", "before", "from", "limit", "peek", "since", "unread", "until"}, memory: pageMemory,
 		},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/counts", methods{
-		http.MethodGet: {handle: forUser(s.countBy), access: owner, query: []string{"by"}, memory: pageMemory},
+		http.MethodGet: {handle: forUser(s.countInbox), access: owner, query: []string{"by"}, memory: pageMemory},
 	})
 	rehydrator.route("/v1/users/{user}/inbox/read", methods{
 		http.MethodPost: {handle: forUser(s.markRead), access: owner, body: true},
+	})
+	rehydrator.route("/v1/users/{user}/inbox/seen", methods{
+		http.MethodPost: {handle: forUser(s.markSeen), access: owner, body: true},
+	})
+	rehydrator.route("/v1/users/{user}/inbox:mark", methods{
+		http.MethodPost: {handle: forUser(s.mark), access: owner, body: true},
 	})
 	rehydrator.route("/v1/users/{user}/inbox:purge", methods{
 		http.MethodPost: {handle: forUser(s.purge), access: owner, body: true},

@@ -144,7 +144,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		Following: followings,
 		Topics:    subscriptions,
 		Inbox: inbox.New(
-			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender}, rehydrator,
+			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender, Flags: db.Flags()}, rehydrator,
 			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock, Expired: w.expired},
 		),
 		Rehydrate: rehydrator,

@@ -35,7 +35,7 @@ func TestWhomAMessageIsFor(t *testing.T) {
 		page, err := w.Read(t.Context(), "user-05", inbox.Request{Limit: 5, Peek: true})
 		require.NoError(t, err)
 		many := bucket.EntryOf(messages[0])
-		require.Equal(t, []bucket.Found{{Entry: bucket.EntryOf(messages[1]), Absent: true}, {Entry: many, Absent: true}}, page.Entries, "of a dormant user")
+		require.Equal(t, []inbox.Message{{Found: bucket.Found{Entry: bucket.EntryOf(messages[1]), Absent: true}}, {Found: bucket.Found{Entry: many, Absent: true}}}, page.Entries, "of a dormant user")
 		require.Equal(t, 17, many.ToCount)
 		shown := map[message.UserID][]int{"user-16": {2}, "user-00": {1}, "stranger": nil, "author": {2}}
 		for reader, named := range shown {
@@ -56,7 +56,7 @@ func TestWhomAMessageIsFor(t *testing.T) {
 				if want.To = nil; len(named) > 0 && named[0] == n {
 					want.To = messages[n].To
 				}
-				require.Equal(t, bucket.Found{Entry: want, Position: int64(n)}, e, "%s, %d", reader, n)
+				require.Equal(t, bucket.Found{Entry: want, Position: int64(n)}, e.Found, "%s, %d", reader, n)
 			}
 		}
 	})

@@ -52,6 +52,23 @@ func (s *Service) Counts(ctx context.Context, users []message.UserID) ([]Count, 
 	return results, nil
 }
 
+// Count counts the inbox of one user, and returns the Tag of a first page, which has changed with the counts. Otherwise it is as Counts, but returns
+// userstate.ErrNotFound for a user who was never seen, and an error that wraps message.ErrCorrupt for damaged records.
+func (s *Service) Count(ctx context.Context, user message.UserID) (Count, string, error) {
+	tag, err := s.Tag(ctx, user, true)
+	if err != nil {
+		return Count{}, "", err
+	}
+	all, err := s.count(ctx, []message.UserID{user})
+	if err == nil {
+		err = all[0].Err
+	}
+	if err != nil {
+		return Count{}, "", err
+	}
+	return Count{User: user, Tally: all[0].Tally, Complete: s.complete(all[0].state, s.opts.Rules())}, tag, nil
+}
+
 // mostReads is how often an inbox is read at most until its counts are possible.
 const mostReads = 5
 

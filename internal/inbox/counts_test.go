@@ -148,7 +148,7 @@ func TestCountsOfDamagedInboxes(t *testing.T) {
 	w := newWorld(t)
 	metrics := prometheus.NewRegistry()
 	service := inbox.New(
-		inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator,
+		inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender, Flags: w.Flags}, w.rehydrator,
 		inbox.Options{Rules: rig.Rules, Now: w.Clock.Now, Metrics: metrics},
 	)
 	users := []message.UserID{"ann", "bucket", "cy", "inbox", "dee", "state", "eve"}

@@ -41,7 +41,7 @@ type ValueCount struct {
 	Total, Unread int64
 }
 
-// CountBy counts the newest 1,000 messages of an inbox: by their authors if by is "from", by a declared attribute if it is "attr:" and a
+// CountBy counts the newest 1,000 messages of an inbox, but for archived ones: by their authors if by is "from", by a declared attribute if it is "attr:" and a
 // name. A message with a list of strings counts once for each of its strings. CountBy counts fewer if the budgets of Options do not
 // suffice.
 //
@@ -58,12 +58,17 @@ func (s *Service) CountBy(ctx context.Context, user message.UserID, by string) (
 	if err != nil {
 		return Values{}, err
 	}
+	v, err := s.view(ctx, state)
+	if err != nil {
+		return Values{}, err
+	}
 	gaps := make([]bucket.Stretch, len(state.Gaps))
 	for i, gap := range state.Gaps {
 		gaps[i] = gap.Stretch()
 	}
 	newest, err := bucket.ReadNewest(ctx, s.stores.Shown.Buckets, bucket.NewestRequest{
 		Owner: user, Hint: state.Head, Purged: state.Purged, Field: field, Limit: maxCounted, Absent: gaps,
+		Keep:    func(f bucket.Found) bool { return !v.archived(f) },
 		Buckets: s.opts.FilterBuckets, Messages: s.opts.FilterMessages, OnRead: s.rehydrator.Feed(user, rules).Search,
 	})
 	if err != nil {
@@ -71,7 +76,7 @@ func (s *Service) CountBy(ctx context.Context, user message.UserID, by string) (
 	}
 	counts := make(map[any]*ValueCount)
 	for _, found := range newest.Found {
-		unread := !state.ReadMark.Says(found, state.Gaps)
+		unread := !v.read(found)
 		for _, value := range valuesOf(found.Entry) {
 			c := counts[value]
 			if c == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -31,9 +32,23 @@ type Filter struct {
 	From message.UserID
 	// Unread selects the messages that are not read.
 	Unread bool
+	// Archived says which messages are selected by whether they are archived. It is no condition.
+	Archived Archived
 	// Attrs are conditions on declared attributes, such as total:gte:64: see attribute.Set.ParseCondition.
 	Attrs []string
 }
+
+// Archived selects messages by whether they are archived.
+type Archived int
+
+const (
+	// ArchivedOut leaves archived messages out.
+	ArchivedOut Archived = iota
+	// ArchivedOnly selects archived messages only.
+	ArchivedOnly
+	// ArchivedToo selects all messages.
+	ArchivedToo
+)
 
 // scanned is the number of buckets that a filtered page reads in order although there is an index. One call reads as many.
 const scanned = 32
@@ -112,8 +127,9 @@ func hint(declared attribute.Set, name string) string {
 }
 
 // matches reports whether all conditions hold for a message of the inbox.
-func (m matcher) matches(found bucket.Found, state userstate.State) bool {
-	if m.From != "" && found.From != m.From || m.Unread && state.ReadMark.Says(found, state.Gaps) {
+func (m matcher) matches(found bucket.Found, v view) bool {
+	if m.From != "" && found.From != m.From || m.Unread && v.read(found) ||
+		m.Archived == ArchivedOut && v.archived(found) || m.Archived == ArchivedOnly && !v.archived(found) {
 		return false
 	}
 	if len(m.conditions) == 0 {
@@ -123,16 +139,48 @@ func (m matcher) matches(found bucket.Found, state userstate.State) bool {
 	return !slices.ContainsFunc(m.conditions, func(c attribute.Condition) bool { return !c.Holds(values) })
 }
 
-// filter returns the filter of a page, or nil if there are no conditions.
-func (s *Service) filter(m matcher, state userstate.State, feed *rehydrate.Feed) *bucket.Filter {
-	if m.count() == 0 {
+// filters reports whether a page may leave messages out.
+func (m matcher) filters(v view) bool {
+	return m.count() > 0 || m.Archived == ArchivedOnly || m.Archived == ArchivedOut && v.flags.AnyArchived()
+}
+
+// filter returns the filter of a page, or nil if it shows all messages.
+func (s *Service) filter(m matcher, v view, feed *rehydrate.Feed) *bucket.Filter {
+	if !m.filters(v) {
 		return nil
 	}
 	return &bucket.Filter{
-		Keep:    func(found bucket.Found) bool { return m.matches(found, state) },
-		Buckets: s.opts.FilterBuckets, Messages: s.opts.FilterMessages, OnRead: feed.Search, Search: s.search(m, state.User),
+		Keep:    func(found bucket.Found) bool { return m.matches(found, v) },
+		Buckets: s.opts.FilterBuckets, Messages: s.opts.FilterMessages, OnRead: feed.Search, Search: s.search(m, v.state.User),
 	}
 }
+
+// view is what the owner of an inbox has done with its messages.
+type view struct {
+	state userstate.State
+	flags flag.Record
+	size  bucket.Size
+}
+
+// view returns the flags of a user, after their state was read and before the buckets are.
+func (s *Service) view(ctx context.Context, state userstate.State) (v view, err error) {
+	v = view{state: state, size: s.stores.Shown.Buckets.Size()}
+	if s.flagged(state) {
+		v.flags, err = flag.Get(ctx, s.stores.Shown.Flags, state.User)
+	}
+	return v, err
+}
+
+func (v view) read(f bucket.Found) bool {
+	return flagsOf(v.flags, v.size, f).Read(v.state.ReadMark.Says(f, v.state.Gaps))
+}
+
+// position returns where an inbox with so many slots is.
+func (v view) position(epoch uint64, slots int64) Position {
+	return Position{Epoch: epoch, Slots: slots, Flags: v.flags.Revision, Gaps: v.state.GapsMade, Marks: v.state.Marks}
+}
+
+func (v view) archived(f bucket.Found) bool { return flagsOf(v.flags, v.size, f).Archived() }
 
 // search returns how an index finds the entries of a page: by the condition that the fewest entries may meet. It returns nil if there is no index, or no
 // condition for it.

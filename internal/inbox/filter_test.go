@@ -76,7 +76,7 @@ func (f filtering) world(t *testing.T) *world {
 		_, err := w.Purge(t.Context(), "ann", id(99).Time(), false)
 		require.NoError(t, err)
 	}
-	w.Service = inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
+	w.Service = inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender, Flags: w.Flags}, w.rehydrator, inbox.Options{
 		Rules: rig.Rules, Now: w.Clock.Now,
 		Attributes: func() attribute.Set { return declared }, FilterBuckets: f.buckets, FilterMessages: f.messages,
 	})

@@ -47,6 +47,8 @@ type Options struct {
 	Now   func() time.Time
 	// ViewedEvery is how often the page views of an active user are recorded. See userstate.Rules.Noted.
 	ViewedEvery time.Duration
+	// Epoch, unless it is nil, returns that of the store: see Position.
+	Epoch func() uint64
 	// Retention, unless it is nil, returns what is kept now for users without a retention of their own.
 	Retention func() userstate.Retention
 	// Expired, unless it is nil, returns up to where messages of a user with a retention have expired by age: see retention.Expired.
@@ -91,6 +93,9 @@ func New(stores Stores, rehydrator *rehydrate.Service, opts Options) *Service {
 	if opts.Clock == nil {
 		opts.Clock = func(context.Context) (time.Time, bool, error) { return opts.Now(), true, nil }
 	}
+	if opts.Epoch == nil {
+		opts.Epoch = func() uint64 { return 0 }
+	}
 	if opts.Retention == nil {
 		opts.Retention = func() userstate.Retention { return userstate.Retention{} }
 	}
@@ -125,12 +130,9 @@ func (s *Service) Delete(ctx context.Context, user message.UserID, id message.ID
 		return err
 	}
 	feed := s.rehydrator.Feed(user, rules)
-	entries, feedErr := feed.Newest(ctx, bucket.Stretch{After: message.LastBefore(id.Time()), Before: id.Next()}, 1)
-	if feedErr != nil {
-		return feedErr
-	}
-	if len(entries) == 0 || entries[0].ID != id {
-		return err
+	there, feedErr := s.onRead(ctx, feed, id)
+	if feedErr != nil || !there {
+		return cmp.Or(feedErr, err)
 	}
 	if err := s.countGapOf(ctx, user, feed, id); err != nil {
 		return err

@@ -332,7 +332,7 @@ func TestRulesChangeAtRunTime(t *testing.T) {
 	w := newWorld(t)
 	rules, reads := rig.Rules(), 0
 	service := inbox.New(
-		inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator,
+		inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender, Flags: w.Flags}, w.rehydrator,
 		inbox.Options{Now: w.Clock.Now, Rules: func() userstate.Rules {
 			reads++
 			return rules

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
-	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -16,15 +15,28 @@ type Page struct {
 	bucket.Tally
 
 	// Entries are newest first. There may be fewer than the limit if some were deleted, and of a page with a filter none, though there is a Next.
-	Entries []bucket.Found
+	Entries []Message
 	// Next is the cursor of the next page, or empty at the end.
 	Next string
+	// Cursor stands for what the page knew, for MarkAllRead and MarkSeen. Only a first page has one.
+	Cursor string
+	// Tag changes with everything that a first page of all messages shows. Only such a page of a complete inbox has one: see Service.Tag.
+	Tag string
+	// ReadUpTo is the id of the read mark; zero if there is none.
+	ReadUpTo message.ID
 	// Complete reports whether the inbox is kept warm and is not being rebuilt. Otherwise fan out on read answered the page: its
 	// messages are right, but there may be more.
 	Complete bool
 	// Buckets counts the buckets that were read, and Messages the messages that a filter has had read for gaps and the like.
 	Buckets  int
 	Messages int
+}
+
+// Message is a message on a page.
+type Message struct {
+	bucket.Found
+
+	Read, Archived bool
 }
 
 // Request selects a page.
@@ -46,6 +58,11 @@ func (r Request) validate() error {
 		return &message.InvalidError{Field: "since", Reason: "is not before until: since is included, and until is not"}
 	}
 	return nil
+}
+
+// All reports whether the request is for a first page of all messages that are not archived.
+func (r Request) All() bool {
+	return r.Before == "" && r.Since.IsZero() && r.Until.IsZero() && r.Filter.count() == 0 && r.Filter.Archived == ArchivedOut
 }
 
 // bounds returns the ids that bound the page, both excluded. Ids count milliseconds.
@@ -82,10 +99,10 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 		}
 		before = &c
 	}
-	var state userstate.State
+	var v view
 	var page bucket.Page
 	for reads := 1; ; reads++ {
-		if state, page, err = s.read(ctx, user, rules, req, before, matching); err != nil {
+		if v, page, err = s.read(ctx, user, rules, req, before, matching); err != nil {
 			return Page{}, err
 		}
 		if settled(&page.Tally, reads) {
@@ -93,10 +110,19 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 		}
 	}
 	result := Page{
-		Tally: page.Tally, Entries: page.Entries, Buckets: page.Buckets, Messages: page.Messages, Complete: s.complete(state, rules),
+		Tally: page.Tally, Buckets: page.Buckets, Messages: page.Messages, Complete: s.complete(v.state, rules), ReadUpTo: v.state.ReadMark.UpTo,
+	}
+	for _, f := range page.Entries {
+		result.Entries = append(result.Entries, Message{Found: f, Read: v.read(f), Archived: v.archived(f)})
+	}
+	if before == nil {
+		result.Cursor = v.position(s.opts.Epoch(), page.Slots).encode(user)
+	}
+	if req.All() {
+		result.Tag = s.tag(v, rules, page.Slots, page.Deleted)
 	}
 	for _, id := range page.Absent {
-		if !state.InGap(id.Time()) {
+		if !v.state.InGap(id.Time()) {
 			result.Total++
 			result.Unread++
 		}
@@ -104,7 +130,7 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 	if page.Next != nil {
 		result.Next = page.Next.Encode(user)
 	}
-	if matching.count() == 0 { // a filtered page may read a hundred times as much
+	if !matching.filters(v) { // a filtered page may read a hundred times as much
 		s.metrics.count(result, before == nil, s.opts.Now().Sub(began))
 	}
 	return result, nil
@@ -113,34 +139,32 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 // read reads the user's record, then the flags, and then the page.
 func (s *Service) read(
 	ctx context.Context, user message.UserID, rules userstate.Rules, req Request, before *bucket.Cursor, matching matcher,
-) (state userstate.State, page bucket.Page, err error) {
-	if state, err = s.look(ctx, user, req.Peek); err != nil {
-		return state, page, err
+) (v view, page bucket.Page, err error) {
+	state, err := s.look(ctx, user, rules, req.Peek)
+	if err != nil {
+		return v, page, err
 	}
-	var flags flag.Record
-	if s.flagged(state) {
-		if flags, err = flag.Get(ctx, s.stores.Shown.Flags, user); err != nil {
-			return state, page, err
-		}
+	if v, err = s.view(ctx, state); err != nil {
+		return v, page, err
 	}
 	above, below := req.bounds()
 	feed := s.rehydrator.Feed(user, rules)
 	page, err = bucket.ReadPage(ctx, s.stores.Shown.Buckets, bucket.PageRequest{
-		Owner: user, Hint: state.Head, Basis: basis(state, flags),
-		Before: before, Above: above, Below: below, Filter: s.filter(matching, state, feed), Limit: req.Limit,
+		Owner: user, Hint: state.Head, Basis: basis(state, v.flags),
+		Before: before, Above: above, Below: below, Filter: s.filter(matching, v, feed), Limit: req.Limit,
 		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: feed.Newest,
 	})
-	return state, page, err
+	return v, page, err
 }
 
 // look returns the user's state. Unless peek is set, it first records the view, if that changes anything.
-func (s *Service) look(ctx context.Context, user message.UserID, peek bool) (userstate.State, error) {
+func (s *Service) look(ctx context.Context, user message.UserID, rules userstate.Rules, peek bool) (userstate.State, error) {
 	if peek {
 		return s.seen(ctx, user)
 	}
 	state, err := s.shown(ctx, user)
 	now := s.opts.Now()
-	if err != nil || s.opts.Rules().Noted(state, now, s.opts.ViewedEvery) {
+	if err != nil || rules.Noted(state, now, s.opts.ViewedEvery) {
 		return state, err
 	}
 	return s.rehydrator.ArriveLazily(ctx, user, now)

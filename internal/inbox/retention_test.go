@@ -133,7 +133,7 @@ func TestSetRetentionTrims(t *testing.T) {
 	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	full := errors.New("full")
 	var trimmed []userstate.Retention
-	service := inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
+	service := inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender, Flags: w.Flags}, w.rehydrator, inbox.Options{
 		Rules: rig.Rules, Now: w.Clock.Now,
 		Trim: func(ctx context.Context, user message.UserID) error {
 			trimmed = append(trimmed, w.State(ctx, t, user).Keep)
@@ -159,7 +159,7 @@ func TestSetRetentionSurvivesACrash(t *testing.T) {
 			w.fill(t, "ann", 0, 120)
 			w.Clock.Advance(time.Hour)
 			trim := w.Walker(0).TrimUser
-			service := inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender}, w.rehydrator, inbox.Options{
+			service := inbox.New(inbox.Stores{Buckets: w.Inbox, Users: w.Users, Appender: w.Appender, Flags: w.Flags}, w.rehydrator, inbox.Options{
 				Rules: rig.Rules, Now: w.Clock.Now,
 				Trim: func(ctx context.Context, user message.UserID) error {
 					if ahead {

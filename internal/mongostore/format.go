@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -22,6 +23,8 @@ type formatRecord struct {
 	Capacity   int32           `bson:"capacity"`
 	Revision   int64           `bson:"revision,omitempty"`
 	Settings   []settingRecord `bson:"settings,omitempty"`
+	// Epoch is drawn when the database is initialized, and when it was restored. It tells whether a slot may have lost its entry since.
+	Epoch int64 `bson:"epoch"`
 	// Declared and LastDeclared are absent until the first attribute is declared.
 	Declared     []declarationRecord `bson:"declared,omitempty"`
 	LastDeclared int32               `bson:"last_declared,omitempty"`
@@ -70,7 +73,21 @@ func (db *DB) checkFormat(ctx context.Context) error {
 		return fmt.Errorf("%w: the database was initialized with buckets of %d slots, inbox.bucket_size is %d: configure %d, or choose another database",
 			ErrCapacity, found.Capacity, wanted.Capacity, found.Capacity)
 	}
+	db.epoch.Store(found.Epoch)
 	return nil
+}
+
+// Epoch returns the epoch of the database as of the last Check: see formatRecord.
+func (db *DB) Epoch() uint64 { return uint64(db.epoch.Load()) } //nolint:gosec // the conversion keeps the bits
+
+// BeginEpoch draws another epoch, after the database was restored: what clients know of slots counts no more. All processes must be stopped.
+func (db *DB) BeginEpoch(ctx context.Context) error {
+	c := db.collection(metaName)
+	return c.call(ctx, "begin an epoch", func(ctx context.Context) error {
+		drawn := rand.Int64() //nolint:gosec // it is no secret
+		_, err := c.UpdateOne(ctx, bson.D{{Key: fieldID, Value: formatID}}, operator("$set", bson.D{{Key: "epoch", Value: drawn}}))
+		return err
+	})
 }
 
 // format returns the record of a new database.
@@ -78,7 +95,7 @@ func (db *DB) format() formatRecord {
 	first := settings.First(db.opts.Settings, db.opts.Now())
 	return formatRecord{
 		ID: formatID, Version: version, Partitions: int32(db.opts.Partitions), Capacity: int32(db.opts.BucketSize), //nolint:gosec // both are bounded
-		Settings: settingRecords(first),
+		Settings: settingRecords(first), Epoch: rand.Int64(), //nolint:gosec // it is no secret
 	}
 }
 

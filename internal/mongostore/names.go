@@ -59,6 +59,7 @@ const (
 	fieldPurged     = "purged"
 	fieldFlagged    = "flagged"
 	fieldMarks      = "marks"
+	fieldGapsMade   = "gaps_made"
 	fieldDue        = "due"  // when the lease of a rehydration ends
 	fieldStep       = "step" // token of the last change
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -149,7 +150,8 @@ type DB struct {
 	server   server
 	plain    *DB // see Plain
 	watch    *watch
-	hosts    []string // as the connection string names them
+	hosts    []string      // as the connection string names them
+	epoch    *atomic.Int64 // shared by all views of the database
 	metrics  *storemetrics.Metrics
 
 	messages *Messages
@@ -188,7 +190,7 @@ func Connect(ctx context.Context, opts Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mongostore: %w", err)
 	}
-	db := &DB{opts: opts, watch: newWatch(opts.Logger), metrics: storemetrics.New(opts.Metrics, opts.Now)}
+	db := &DB{opts: opts, watch: newWatch(opts.Logger), epoch: new(atomic.Int64), metrics: storemetrics.New(opts.Metrics, opts.Now)}
 	if err := db.dial(db.watch.monitor()); err != nil {
 		return nil, fmt.Errorf("mongostore: connect: %w", err)
 	}

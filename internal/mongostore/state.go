@@ -31,6 +31,7 @@ type userRecord struct {
 	Flagged    bool            `bson:"flagged,omitempty"`
 	Seen       int64           `bson:"seen,omitempty"`
 	Marks      int64           `bson:"marks,omitempty"`
+	GapsMade   int64           `bson:"gaps_made,omitempty"`
 	// Purged is absent until messages expire.
 	Purged *purgedRecord `bson:"purged,omitempty"`
 	// Keep is absent unless the user has a retention of their own.
@@ -91,7 +92,7 @@ type keepRecord struct {
 func recordOfState(st userstate.State, partitions int) userRecord {
 	r := userRecord{
 		ID: st.User, Version: version, Partition: int32(partition.Of(st.User, partitions)), //nolint:gosec // at most partition.MaxCount
-		Recovered: st.Recovered, Flagged: st.Flagged, Seen: st.Seen, Marks: st.Marks,
+		Recovered: st.Recovered, Flagged: st.Flagged, Seen: st.Seen, Marks: st.Marks, GapsMade: st.GapsMade,
 	}
 	if st.Known() {
 		r.LastViewed = new(date(st.LastViewed))
@@ -128,7 +129,7 @@ func recordOfState(st userstate.State, partitions int) userRecord {
 
 // state decodes the state.
 func (r *userRecord) state() (st userstate.State, err error) {
-	st = userstate.State{User: r.ID, Recovered: r.Recovered, Flagged: r.Flagged, Seen: r.Seen, Marks: r.Marks}
+	st = userstate.State{User: r.ID, Recovered: r.Recovered, Flagged: r.Flagged, Seen: r.Seen, Marks: r.Marks, GapsMade: r.GapsMade}
 	if r.LastViewed != nil {
 		st.LastViewed = timeOf(*r.LastViewed)
 	}

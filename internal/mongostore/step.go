@@ -103,6 +103,7 @@ func (r *userRecord) parts() bson.D {
 	add(fieldFlagged, r.Flagged, r.Flagged)
 	add(fieldSeen, r.Seen != 0, r.Seen)
 	add(fieldMarks, r.Marks != 0, r.Marks)
+	add(fieldGapsMade, r.GapsMade != 0, r.GapsMade)
 	add(fieldPurged, r.Purged != nil, r.Purged)
 	add(fieldKeep, r.Keep != nil, r.Keep)
 	return parts

@@ -17,6 +17,7 @@ import (
 //
 //	space        key                                       value
 //	'!' format   !                                         partitions, bucket capacity, recorded settings
+//	             ! e                                       epoch, and whether the store was closed
 //	'a' authors  a source 00 id[16]                        when the message, to followers or subscribers, was stored
 //	'b' removed  b partition[2] owner 00                   lowest bucket that is left, and what stands for those below
 //	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has

@@ -93,7 +93,7 @@ func TestRecordsAreGolden(t *testing.T) {
 			Messages: []flags.Message{{ID: messagetest.ID(1), Flags: flags.Read | flags.Archived}},
 		}),
 		{Name: "user with flags", Value: pebblestore.EncodeState(userstate.State{User: "bob", LastViewed: at, Horizon: at, Flagged: true})},
-		{Name: "user who has seen", Value: pebblestore.EncodeState(userstate.State{User: "bob", LastViewed: at, Horizon: at, Seen: 70, Marks: 3})},
+		{Name: "user who has seen", Value: pebblestore.EncodeState(userstate.State{User: "bob", LastViewed: at, Horizon: at, Seen: 70, Marks: 3, GapsMade: 2})},
 	})
 	edge.Followee, edge.Number = message.Topic("news/名前").Source(), 1<<62
 	requireGolden(t, "testdata/keys-1-subscription.golden", pebblestore.EdgeRecords(edge))

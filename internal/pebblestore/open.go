@@ -130,6 +130,7 @@ type DB struct {
 	stalls     *stalls
 	fatal      func(format string, args ...any) // ends the process
 	partitions int
+	epoch      uint64
 	now        func() time.Time
 	metrics    *storemetrics.Metrics
 
@@ -196,6 +197,9 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 	db := newDB(engine, lock, opts)
 	db.stalls, db.files = stalls, files
 	if err = db.recordFormat(dir, opts); err == nil {
+		err = db.beginEpoch()
+	}
+	if err == nil {
 		err = db.inbox.findRemoved()
 	}
 	if err != nil {
@@ -286,6 +290,7 @@ func (db *DB) Close() error {
 		return nil
 	}
 	db.closed = true
+	db.endEpoch()
 	db.files.open.Store(false)
 	if err := errors.Join(db.engine.Close(), db.lock.Close()); err != nil {
 		return fmt.Errorf("close the store: %w", err)

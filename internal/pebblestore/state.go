@@ -16,7 +16,7 @@ import (
 //	(max_age[8] newest[8])?
 //	recovered[8]?
 //	(read_up_to[16] read_sequence[4] read_slots[8] read_gaps[8] read[8] read_in_gap[8])?
-//	(seen[8] marks[8])?
+//	(seen[8] marks[8] gaps_made[8])?
 //	mark_from[8]? sweep_from[8]?
 //	gaps[4] (after[8] before[8] messages[8])*?
 //	lease_until[8] lease_since[8] lease_token?
@@ -59,7 +59,7 @@ func partsOf(st *userstate.State) (parts uint16) {
 	add(partPurged, !st.Purged.IsZero())
 	add(partKeep, st.Keep != userstate.Retention{})
 	add(partFlagged, st.Flagged)
-	add(partSeen, st.Seen != 0 || st.Marks != 0)
+	add(partSeen, st.Seen != 0 || st.Marks != 0 || st.GapsMade != 0)
 	return parts
 }
 
@@ -83,7 +83,7 @@ func encodeState(st userstate.State) []byte {
 		b = appendReadMark(b, st.ReadMark)
 	}
 	if parts&partSeen != 0 {
-		b = appendCount(appendCount(b, st.Seen), st.Marks)
+		b = appendCount(appendCount(appendCount(b, st.Seen), st.Marks), st.GapsMade)
 	}
 	if parts&partMark != 0 {
 		b = appendTime(b, st.Mark.From)
@@ -151,7 +151,7 @@ func (f *fields) parts(st *userstate.State, parts uint16) {
 		st.ReadMark = f.readMark()
 	}
 	if parts&partSeen != 0 {
-		st.Seen, st.Marks = f.count(), f.count()
+		st.Seen, st.Marks, st.GapsMade = f.count(), f.count(), f.count()
 	}
 	if parts&partMark != 0 {
 		st.Mark = &userstate.Mark{From: f.time(), Bounded: parts&partBounded != 0}

@@ -36,7 +36,7 @@ func newWorldOn(t *testing.T, backend rig.Backend) *world {
 	t.Helper()
 	r, err := rig.OpenOn(t.Context(), backend, rig.NewClock(), rig.NewBus(t, rig.Partitions), nil)
 	require.NoError(t, err)
-	w := &world{Rig: r, twins: rig.Twins{User: "ann", Twin: "twin"}}
+	w := &world{Rig: r, twins: *rig.NewTwins("ann", "twin")}
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	_, err = w.Edges.Follow(t.Context(), []follow.Pair{{Follower: "ann", Followee: "author"}, {Follower: "twin", Followee: "author"}}, rig.Epoch.Add(-time.Hour))
 	require.NoError(t, err)

@@ -60,7 +60,7 @@ func WriteLargest(t *testing.T, db Database) {
 
 	state := userstate.State{
 		User: owner, LastViewed: at, Horizon: at, Recovered: math.MaxInt64,
-		Flagged: true, Seen: math.MaxInt64, Marks: math.MaxInt64,
+		Flagged: true, Seen: math.MaxInt64, Marks: math.MaxInt64, GapsMade: math.MaxInt64,
 		Mark: &userstate.Mark{From: at, Bounded: true}, Sweep: &userstate.Sweep{From: at},
 		Lease:    userstate.Lease{Token: strings.Repeat("x", 26) + "/" + strings.Repeat("x", 26), Until: at, Since: at},
 		ReadMark: bucket.ReadMark{UpTo: m.ID, Sequence: math.MaxUint32, Slots: math.MaxInt64, Gaps: userstate.MaxGaps, Read: math.MaxInt64, InGap: math.MaxInt64},

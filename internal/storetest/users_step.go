@@ -27,7 +27,7 @@ func fullState(user message.UserID, n int) userstate.State {
 			{After: later(n - 1000), Before: later(n - 900), Messages: int64(n) + 7},
 			{After: later(n - 800), Before: later(n - 700), Messages: 1},
 		},
-		Recovered: int64(n) + 3, Flagged: n%2 == 1, Seen: int64(n) + 4, Marks: int64(n) + 5,
+		Recovered: int64(n) + 3, Flagged: n%2 == 1, Seen: int64(n) + 4, Marks: int64(n) + 5, GapsMade: int64(n) + 6,
 		ReadMark: bucket.ReadMark{UpTo: id(n + 100), Sequence: 1, Slots: 60, Gaps: n % 2, Read: 55, InGap: int64(n)},
 		Purged:   id(n + 10), Oldest: uint32(n), //nolint:gosec // a test counts from 0
 		Keep: userstate.Retention{MaxAge: time.Duration(n+1) * time.Hour, Newest: int64(n) + 5},
@@ -163,6 +163,7 @@ func (s userSuite) stepRefused(t *testing.T) {
 		"nothing is seen":     func(st *userstate.State) { st.Seen = 0 },
 		"marks":               func(st *userstate.State) { st.Marks++ },
 		"no marks":            func(st *userstate.State) { st.Marks = 0 },
+		"gaps made":           func(st *userstate.State) { st.GapsMade++ },
 		"the purge point":     func(st *userstate.State) { st.Purged = id(12) },
 		"no purge point":      func(st *userstate.State) { st.Purged, st.Oldest = message.ID{}, 0 },
 		"the greatest age":    func(st *userstate.State) { st.Keep.MaxAge += time.Millisecond },
@@ -256,7 +257,7 @@ func (s userSuite) stepKeepsStates(t *testing.T) {
 	states[17].LastViewed, states[17].Horizon, states[17].Purged = time.Time{}, time.Time{}, id(1)
 	states[18].Flagged = true
 	states[19].Seen = math.MaxInt64
-	states[20].Marks = math.MaxInt64
+	states[20].Marks, states[20].GapsMade = math.MaxInt64, math.MaxInt64
 	for _, want := range states {
 		require.Equal(t, want, h.step(t, want.User, want))
 	}

@@ -61,7 +61,7 @@ func (e *Emptying) Step(ctx context.Context, limit int) (freed Emptied, more boo
 
 // begin finds the buckets that are to be emptied.
 func (e *Emptying) begin(ctx context.Context) error {
-	head, err := readHead(ctx, e.store, e.owner, e.hint)
+	head, err := ReadHead(ctx, e.store, e.owner, e.hint)
 	if err != nil || head.Slots == 0 {
 		return err
 	}

@@ -90,16 +90,24 @@ func (g Gap) Equal(o Gap) bool {
 // Holds reports whether an id is in the stretch.
 func (s Stretch) Holds(id message.ID) bool { return s.After.Less(id) && id.Less(s.Before) }
 
-// NewReadMark returns a mark that sets all entries at or below upTo read. It ignores gaps: the caller sets Gaps and
-// InGap.
-func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hint, upTo message.ID) (ReadMark, error) {
-	head, holders, err := locate(ctx, store, owner, hint, upTo)
+// NewReadMark returns a mark that sets all entries at or below upTo read, in the slots below a position. It ignores gaps: the caller sets Gaps
+// and InGap.
+func NewReadMark(ctx context.Context, store Store, owner message.UserID, hint Hint, upTo message.ID, below int64) (ReadMark, error) {
+	head, err := ReadHead(ctx, store, owner, hint)
+	if err != nil {
+		return ReadMark{}, err
+	}
+	holders, err := holdersOf(ctx, store, owner, head, upTo)
 	if err != nil || len(holders) == 0 {
 		return ReadMark{UpTo: upTo}, err
 	}
 	size, lowest := store.Size(), holders[len(holders)-1].Sequence
-	mark := ReadMark{UpTo: upTo, Sequence: lowest, Slots: head.End(size)}
+	mark := ReadMark{UpTo: upTo, Sequence: lowest, Slots: min(below, head.End(size))}
 	mark.Read = size.Position(lowest, 0) // all of the buckets below, also the tombstones of void messages, which Counts leaves out
+	if mark.Read >= mark.Slots {         // upTo lies in a gap, above everything in these slots
+		mark.Sequence, mark.Read = uint32(mark.Slots/int64(size)), mark.Slots //nolint:gosec // it is a sequence
+		return mark, nil
+	}
 	blanked, err := blankedIn(ctx, store, owner, holders)
 	if err != nil {
 		return ReadMark{}, err
@@ -158,7 +166,7 @@ func Delete(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 }
 
 func deleteHeld(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) error {
-	_, holders, err := locate(ctx, store, owner, hint, id)
+	holders, err := locate(ctx, store, owner, hint, id)
 	if err != nil {
 		return err
 	}
@@ -180,22 +188,58 @@ func deleteHeld(ctx context.Context, store Store, owner message.UserID, hint Hin
 // Deleted reports whether an owner has deleted the message with that id. A deletion that an emptied bucket held is forgotten: all messages up to the
 // purge point have expired.
 func Deleted(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) (bool, error) {
-	_, holders, err := locate(ctx, store, owner, hint, id)
+	holders, err := locate(ctx, store, owner, hint, id)
 	deleted := func(e Entry) bool { return e.ID == id && e.Deleted }
 	return slices.ContainsFunc(holders, func(b Bucket) bool { return slices.ContainsFunc(b.Entries, deleted) }), err
 }
 
-// locate returns the head and the buckets that can hold id, without contents. The last is the highest bucket with a floor below id: it holds id
+// Locate returns where the buckets of an inbox hold messages, tombstones and expired entries included, without contents. Messages that no
+// bucket holds are missing in the result. A place never changes.
+func Locate(ctx context.Context, store Store, owner message.UserID, hint Hint, ids []message.ID) (map[message.ID]Found, error) {
+	places := make(map[message.ID]Found, len(ids))
+	head, err := ReadHead(ctx, store, owner, hint)
+	if err != nil {
+		return nil, err
+	}
+	rest := slices.SortedFunc(slices.Values(ids), message.ID.Compare)
+	for len(rest) > 0 && head.Slots > 0 {
+		holders, err := holdersOf(ctx, store, owner, head, rest[len(rest)-1])
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range holders {
+			for slot, e := range b.Entries {
+				if _, wanted := slices.BinarySearchFunc(rest, e.ID, message.ID.Compare); wanted {
+					places[e.ID] = Found{Entry: e, Sequence: b.Sequence, Position: store.Size().Position(b.Sequence, slot)}
+				}
+			}
+		}
+		floor := holders[len(holders)-1].Floor // no lower bucket has an id above it
+		n, _ := slices.BinarySearchFunc(rest, floor.Next(), message.ID.Compare)
+		rest = rest[:n]
+	}
+	return places, nil
+}
+
+// locate returns the buckets that can hold id: see holdersOf.
+func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) ([]Bucket, error) {
+	head, err := ReadHead(ctx, store, owner, hint)
+	if err != nil {
+		return nil, err
+	}
+	return holdersOf(ctx, store, owner, head, id)
+}
+
+// holdersOf returns the buckets that can hold id, without contents. The last is the highest bucket with a floor below id: it holds id
 // if the message came in order. The others are the buckets above it to which messages came late. The entries of all lower buckets are
 // below id. An empty inbox has no such buckets.
-func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, id message.ID) (Bucket, []Bucket, error) {
-	head, err := readHead(ctx, store, owner, hint)
-	if err != nil || head.Slots == 0 {
-		return Bucket{}, nil, err
+func holdersOf(ctx context.Context, store Store, owner message.UserID, head Bucket, id message.ID) ([]Bucket, error) {
+	if head.Slots == 0 {
+		return nil, nil
 	}
 	sequence, err := highestBelow(ctx, store, owner, head.Outline, id, nearHead)
 	if err != nil {
-		return Bucket{}, nil, err
+		return nil, err
 	}
 	section := Section{Owner: owner, Low: sequence, High: sequence}
 	if sequence < head.Sequence {
@@ -203,16 +247,16 @@ func locate(ctx context.Context, store Store, owner message.UserID, hint Hint, i
 	}
 	holders, err := ReadSection(ctx, store, section, NoFields)
 	if err != nil {
-		return Bucket{}, nil, err
+		return nil, err
 	}
 	if _, there := bucketAt(holders, sequence); !there {
-		return Bucket{}, nil, lost(owner, sequence)
+		return nil, lost(owner, sequence)
 	}
-	return head, holders, nil
+	return holders, nil
 }
 
-// readHead returns the head of an inbox: see Store.Heads.
-func readHead(ctx context.Context, store Store, owner message.UserID, hint Hint) (Bucket, error) {
+// ReadHead returns the head of an inbox: see Store.Heads.
+func ReadHead(ctx context.Context, store Store, owner message.UserID, hint Hint) (Bucket, error) {
 	heads, err := store.Heads(ctx, []Head{{Owner: owner, Hint: hint}})
 	if err != nil {
 		return Bucket{}, err
@@ -233,7 +277,7 @@ func lost(owner message.UserID, sequence uint32) error {
 // Check reads all buckets of an inbox. It returns an error that wraps message.ErrCorrupt if one is damaged, or if one is missing below the
 // head and was not removed. Entries that are missing in a bucket are no concern of Check.
 func Check(ctx context.Context, store Store, owner message.UserID) error {
-	head, err := readHead(ctx, store, owner, Hint{})
+	head, err := ReadHead(ctx, store, owner, Hint{})
 	if err != nil || head.Slots == 0 {
 		return err
 	}

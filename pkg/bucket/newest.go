@@ -21,6 +21,8 @@ type NewestRequest struct {
 	Limit int
 	// Absent are the stretches whose messages may be missing in the buckets, in no particular order.
 	Absent []Stretch
+	// Keep says which messages count; nil says all.
+	Keep func(Found) bool
 	// Buckets, Messages and OnRead are those of a Filter.
 	Buckets  int
 	Messages int
@@ -44,7 +46,7 @@ type Newest struct {
 // It usually takes one call of the store, because it looks for no tombstones or expired messages below those that it returns.
 func ReadNewest(ctx context.Context, store Store, req NewestRequest) (Newest, error) {
 	filter := &Filter{
-		Keep:    func(Found) bool { return true },
+		Keep:    func(f Found) bool { return req.Keep == nil || req.Keep(f) },
 		Buckets: req.Buckets, Messages: req.Messages,
 		OnRead: func(ctx context.Context, s Stretch, limit int) ([]Entry, Stretch, int, error) {
 			entries, left, read, err := req.OnRead(ctx, s, limit)

@@ -17,8 +17,8 @@ type Page struct {
 	// Buckets counts the buckets whose entries were read for this page, and Messages the messages that a Filter has had read.
 	Buckets  int
 	Messages int
-	// Slots counts the taken slots of the whole inbox.
-	Slots int64
+	// Slots counts the taken slots of the whole inbox, and Deleted its tombstones, as they were when the page shows them or before.
+	Slots, Deleted int64
 	// Tally counts the whole inbox. It may be impossible: see Tally.Possible.
 	Tally Tally
 	// Absent are the ids of the entries that are in no bucket.
@@ -114,7 +114,7 @@ func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y
 	}
 	page, err := read(ctx, w)
 	if err == nil {
-		page.Buckets, page.Slots = w.buckets(), w.head.End(store.Size())
+		page.Buckets, page.Slots, page.Deleted = w.buckets(), w.head.End(store.Size()), w.counting.Deletions.Total
 		page.Tally, err = w.tally(ctx)
 	}
 	if err != nil {

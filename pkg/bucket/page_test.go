@@ -3,6 +3,7 @@ package bucket_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -165,7 +166,7 @@ func TestReadMarkOfBlankedEntries(t *testing.T) {
 			if first {
 				blank()
 			}
-			mark, err := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(upTo))
+			mark, err := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(upTo), math.MaxInt64)
 			require.NoError(t, err)
 			require.EqualValues(t, upTo, mark.Read)
 			if !first {

@@ -34,7 +34,7 @@ func TestReadsReturnErrorsOfTheStore(t *testing.T) {
 			cursor := &bucket.Cursor{ID: id(120), Sequence: 2}
 			_, first := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Limit: 50})
 			_, next := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Before: cursor, Limit: 50})
-			_, mark := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(120))
+			_, mark := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(120), math.MaxInt64)
 			deleted := bucket.Delete(t.Context(), seam, "ann", bucket.Hint{}, id(120))
 			search := method == "Heads" || method == "Range"
 			require.Equal(t, method == "Newest", errors.Is(first, broken), "the first page asks once")
@@ -55,7 +55,7 @@ func TestReadsNoticeMissingBuckets(t *testing.T) {
 	_, err := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Hint: bucket.Hint{Sequence: 6, Floor: id(300)}, Limit: 160})
 	require.ErrorContains(t, err, "bucket 3 is missing")
 	require.ErrorIs(t, err, message.ErrCorrupt)
-	_, err = bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(60))
+	_, err = bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(60), math.MaxInt64)
 	require.ErrorContains(t, err, "missing")
 	require.ErrorIs(t, err, message.ErrCorrupt)
 	for name, c := range map[string]bucket.Cursor{
@@ -79,7 +79,7 @@ func TestReadMarkAtTheGreatestID(t *testing.T) {
 		upTo[i] = 0xff // its successor carries
 	}
 	for _, upTo := range []message.ID{upTo, message.MaxID} {
-		mark, err := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, upTo)
+		mark, err := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, upTo, math.MaxInt64)
 		require.NoError(t, err)
 		require.Equal(t, bucket.ReadMark{UpTo: upTo, Sequence: 2, Slots: 120, Read: 120}, mark)
 	}
@@ -242,7 +242,7 @@ func TestReadMarkWhileAMessageArrives(t *testing.T) {
 		_, err := seam.Store.Push(ctx, []bucket.Push{{Owner: "ann", Entries: entries(5, 1)}})
 		return err
 	}
-	mark, err := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(19))
+	mark, err := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(19), math.MaxInt64)
 	require.NoError(t, err)
 	require.True(t, arrived)
 	require.Equal(t, bucket.ReadMark{UpTo: id(19), Slots: 20, Read: 10}, mark)

@@ -2,6 +2,7 @@ package bucket_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -110,7 +111,7 @@ func TestCountsOfUnseen(t *testing.T) {
 	t.Parallel()
 	seam, _, _ := watched()
 	appendTo(t, seam, bucket.Append{Owner: "ann", Entries: entries(1, 200)})
-	mark, err := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(200))
+	mark, err := bucket.NewReadMark(t.Context(), seam, "ann", bucket.Hint{}, id(200), math.MaxInt64)
 	require.NoError(t, err)
 	for _, n := range []int{10, 150} {
 		require.NoError(t, bucket.Delete(t.Context(), seam, "ann", bucket.Hint{}, id(n)))

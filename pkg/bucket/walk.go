@@ -79,7 +79,7 @@ func (w *walk) beginBelow(ctx context.Context, c Cursor) (err error) {
 	if err = w.readDeletions(ctx); err != nil {
 		return err
 	}
-	if w.head, err = readHead(ctx, w.store, w.Owner, w.Hint); err != nil {
+	if w.head, err = ReadHead(ctx, w.store, w.Owner, w.Hint); err != nil {
 		return err
 	}
 	search := func() (uint32, error) { return highestBelow(ctx, w.store, w.Owner, w.head.Outline, c.ID, 0) }

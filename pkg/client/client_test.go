@@ -64,8 +64,23 @@ func TestPublishAndRead(t *testing.T) {
 			ID: receipt.ID, From: "ann", Sent: receipt.Sent, To: draft.To, ToCount: 1, Body: draft.Body, ContentType: draft.ContentType,
 			Attrs: draft.Attrs,
 		}},
-		Total: 1, Unread: 1, Complete: true, BucketsRead: 1,
+		Cursor: page.Cursor, Tally: client.Tally{Total: 1, Unread: 1, Unseen: 1}, Complete: true, BucketsRead: 1,
 	}, page)
+	require.NoError(t, c.MarkAllRead(ctx, "bob", page.Cursor))
+	require.NoError(t, c.Seen(ctx, "bob", page.Cursor))
+	other := receipt.ID
+	other[15]++
+	marked, err := c.Mark(ctx, "bob", client.MessageMarks{IDs: []message.ID{receipt.ID, other}, Read: new(false), Archived: new(true)})
+	require.NoError(t, err)
+	require.Equal(t, client.Marked{Changed: 1, Missing: []message.ID{other}}, marked)
+	count, err := c.Count(ctx, "bob")
+	require.NoError(t, err)
+	require.Equal(t, client.InboxCount{User: "bob", Tally: client.Tally{Archived: 1}, Complete: true}, count)
+	page, err = c.Inbox(ctx, "bob", client.InboxOptions{Archived: client.ArchivedOnly})
+	require.NoError(t, err)
+	require.Len(t, page.Messages, 1)
+	require.True(t, page.Messages[0].Archived && !page.Messages[0].Read)
+	require.Equal(t, &receipt.ID, page.ReadUpTo)
 	require.NoError(t, c.MarkRead(ctx, "bob", receipt.ID))
 	require.NoError(t, c.Delete(ctx, "bob", receipt.ID))
 	user, err := c.User(ctx, "bob")

@@ -12,6 +12,18 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
+// Archived says which messages a page shows.
+type Archived string
+
+const (
+	// ArchivedOut leaves archived messages out.
+	ArchivedOut Archived = "false"
+	// ArchivedOnly selects archived messages only.
+	ArchivedOnly Archived = "true"
+	// ArchivedToo selects all messages.
+	ArchivedToo Archived = "all"
+)
+
 // InboxOptions selects a part of an inbox.
 type InboxOptions struct {
 	// Limit is the maximum number of messages on a page; with 0 the server chooses.
@@ -26,6 +38,8 @@ type InboxOptions struct {
 	From   message.UserID
 	Unread bool
 	Attrs  []string
+	// Archived selects messages by whether they are archived: empty stands for ArchivedOut.
+	Archived Archived
 	// Peek makes the request not count as viewing the inbox. For a user who was never seen, it is a *Problem of type ProblemNotFound.
 	Peek bool
 }
@@ -55,6 +69,9 @@ func (c *Client) Inbox(ctx context.Context, user message.UserID, opts InboxOptio
 	}
 	if opts.Unread {
 		query.Set("unread", "true")
+	}
+	if opts.Archived != "" {
+		query.Set("archived", string(opts.Archived))
 	}
 	if len(opts.Attrs) > 0 {
 		query["attr"] = opts.Attrs
@@ -124,9 +141,33 @@ func (c *Client) countBy(ctx context.Context, user message.UserID, by string) (V
 	return get[ValueCounts](ctx, c, atUser(user, "/inbox/counts"), url.Values{"by": {by}})
 }
 
+// Count counts the inbox of one user. It does not count as viewing it.
+func (c *Client) Count(ctx context.Context, user message.UserID) (InboxCount, error) {
+	count, err := get[InboxCount](ctx, c, atUser(user, "/inbox/counts"), nil)
+	count.User = user
+	return count, err
+}
+
 // MarkRead marks all messages of a user's inbox up to and including upTo as read. It is idempotent.
 func (c *Client) MarkRead(ctx context.Context, user message.UserID, upTo message.ID) error {
-	return c.tell(ctx, http.MethodPost, atUser(user, "/inbox/read"), nil, ReadMark{UpTo: upTo})
+	return c.tell(ctx, http.MethodPost, atUser(user, "/inbox/read"), nil, ReadMark{UpTo: &upTo})
+}
+
+// MarkAllRead marks all messages of a user's inbox as read that the page with a cursor knew. What has arrived since stays unread. An empty cursor
+// stands for all that are there. It is idempotent.
+func (c *Client) MarkAllRead(ctx context.Context, user message.UserID, cursor string) error {
+	return c.tell(ctx, http.MethodPost, atUser(user, "/inbox/read"), nil, ReadMark{All: true, Cursor: cursor})
+}
+
+// Seen records that a user has seen all messages that the page with a cursor knew, or all that are there if it is empty. They count as unseen no
+// more. It is idempotent.
+func (c *Client) Seen(ctx context.Context, user message.UserID, cursor string) error {
+	return c.tell(ctx, http.MethodPost, atUser(user, "/inbox/seen"), nil, SeenMark{Cursor: cursor})
+}
+
+// Mark changes whether at most MaxMarks messages of a user's inbox are read and archived. It is idempotent.
+func (c *Client) Mark(ctx context.Context, user message.UserID, marks MessageMarks) (Marked, error) {
+	return ask[Marked](ctx, c, http.MethodPost, atUser(user, "/inbox:mark"), nil, marks)
 }
 
 // Purge lets all messages of a user's inbox expire that were sent at the time of the request or before, permanently, and returns how many. With

@@ -80,7 +80,7 @@ func startServers(ctx context.Context, roles ...func(*httpapi.Services)) (urls [
 			Partitions: partition.DefaultCount, Rules: userstate.DefaultRules, Now: now,
 		}),
 		Inbox: inbox.New(
-			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: appender}, rehydrator,
+			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: appender, Flags: db.Flags()}, rehydrator,
 			inbox.Options{Rules: userstate.DefaultRules, Now: now},
 		),
 		Rehydrate: rehydrator,

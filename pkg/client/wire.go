@@ -205,6 +205,8 @@ type InboxMessage struct {
 	Body        string           `json:"body"`
 	ContentType string           `json:"content_type,omitempty"`
 	Attrs       json.RawMessage  `json:"attrs,omitempty"`
+	Read        bool             `json:"read"`
+	Archived    bool             `json:"archived,omitempty"`
 }
 
 // InboxPage is one page of an inbox.
@@ -212,9 +214,12 @@ type InboxPage struct {
 	// Messages are newest first. Deleted messages make a page shorter than its limit, and large ones end it early.
 	Messages []InboxMessage `json:"messages"`
 	Next     Cursor         `json:"next"`
-	// Total counts the messages in the whole inbox, Unread those of them that are not marked as read.
-	Total  int64 `json:"total"`
-	Unread int64 `json:"unread"`
+	// Cursor stands for what the page knew, for Client.MarkAllRead and Client.Seen. Only a first page has one.
+	Cursor string `json:"cursor,omitempty"`
+	// Tally counts the whole inbox.
+	Tally
+	// ReadUpTo is the message up to which everything was marked as read; nil if nothing was.
+	ReadUpTo *message.ID `json:"read_up_to,omitempty"`
 	// Complete is false while a rehydration rebuilds the inbox. Then the page is correct, but later pages may have more messages,
 	// and Total and Unread count only the known ones.
 	Complete bool `json:"complete"`
@@ -222,6 +227,15 @@ type InboxPage struct {
 	BucketsRead int `json:"-"`
 	// MessagesRead counts the messages that a filter had the server read outside of buckets. It comes from the header MessagesReadHeader.
 	MessagesRead int `json:"-"`
+}
+
+// Tally is how many messages an inbox has that are not archived, how many of them are unread, and how many the user has not seen: see Client.Seen.
+// Archived counts those that are archived.
+type Tally struct {
+	Total    int64 `json:"total"`
+	Unread   int64 `json:"unread"`
+	Unseen   int64 `json:"unseen"`
+	Archived int64 `json:"archived"`
 }
 
 // MaxCountedUsers is the greatest number of users of one CountsRequest.
@@ -239,11 +253,11 @@ type InboxCounts struct {
 
 // InboxCount is how many messages the inbox of a user has.
 type InboxCount struct {
-	User message.UserID `json:"user"`
-	// Total, Unread and Complete are those of InboxPage. A user who was never seen has 0, 0 and false.
-	Total    int64 `json:"total"`
-	Unread   int64 `json:"unread"`
-	Complete bool  `json:"complete"`
+	User message.UserID `json:"user,omitempty"`
+	// Tally and Complete are those of InboxPage. A user who was never seen has zeros and false.
+	Tally
+
+	Complete bool `json:"complete"`
 }
 
 // ValueCounts are how many of the newest 1,000 messages of an inbox have each author, or each value of an attribute.
@@ -279,9 +293,34 @@ type Purged struct {
 	Purged int64 `json:"purged"`
 }
 
-// ReadMark marks all messages up to and including UpTo as read.
+// ReadMark marks all messages up to and including UpTo as read, or all that a page with a cursor knew.
 type ReadMark struct {
-	UpTo message.ID `json:"up_to"`
+	UpTo   *message.ID `json:"up_to,omitempty"`
+	All    bool        `json:"all,omitempty"`
+	Cursor string      `json:"cursor,omitempty"`
+}
+
+// SeenMark says that a user has seen all messages that a page with a cursor knew, or all that are there.
+type SeenMark struct {
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// MaxMarks is how many messages MessageMarks name at most.
+const MaxMarks = 200
+
+// MessageMarks change whether messages are read and archived. Nil leaves them as they are; one of both is set.
+type MessageMarks struct {
+	IDs      []message.ID `json:"ids"`
+	Read     *bool        `json:"read,omitempty"`
+	Archived *bool        `json:"archived,omitempty"`
+}
+
+// Marked is the answer to MessageMarks.
+type Marked struct {
+	// Changed counts the messages that are read or archived now and were not, or the reverse.
+	Changed int `json:"changed"`
+	// Missing are the ids that are not in the inbox, or not any more.
+	Missing []message.ID `json:"missing"`
 }
 
 const (

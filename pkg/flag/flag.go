@@ -136,6 +136,12 @@ func (r Record) Of(id message.ID) Flags {
 	return 0
 }
 
+// AnyArchived reports whether a message may be archived.
+func (r Record) AnyArchived() bool {
+	return slices.ContainsFunc(r.Buckets, func(b Bucket) bool { return b.Archived != 0 }) ||
+		slices.ContainsFunc(r.Messages, func(m Message) bool { return m.Flags.Archived() })
+}
+
 // With returns the record with other flags for some places and for some messages in gaps, and whether anything is new. It leaves out what is
 // below a bucket or at or below an id, because that has expired. It returns ErrTooMany if there are too many.
 func (r Record) With(places map[Place]Flags, messages map[message.ID]Flags, oldest uint32, purged message.ID) (next Record, changed bool, err error) {

@@ -24,6 +24,8 @@ type State struct {
 	Lease Lease
 	// Gaps are the time ranges whose messages readers take from the authors, in the order of time. They do not overlap.
 	Gaps []Gap
+	// GapsMade counts all gaps that were ever made.
+	GapsMade int64
 	// Recovered counts the messages that the last rehydration found.
 	Recovered int64
 	// Head is a hint for the head of the user's inbox.
@@ -96,7 +98,7 @@ func (s State) Same(o State) bool {
 	return s.LastViewed.Equal(o.LastViewed) && s.Horizon.Equal(o.Horizon) &&
 		same(s.Mark, o.Mark, Mark.same) && same(s.Sweep, o.Sweep, Sweep.same) && s.Lease.same(o.Lease) &&
 		slices.EqualFunc(s.Gaps, o.Gaps, Gap.Equal) && s.Recovered == o.Recovered && s.ReadMark == o.ReadMark &&
-		s.Flagged == o.Flagged && s.Seen == o.Seen && s.Marks == o.Marks &&
+		s.Flagged == o.Flagged && s.GapsMade == o.GapsMade && s.Seen == o.Seen && s.Marks == o.Marks &&
 		s.Purged == o.Purged && s.Oldest == o.Oldest && s.Keep == o.Keep
 }
 

@@ -80,6 +80,7 @@ func (s State) Bound(token string, gap *Gap) (State, bool) {
 	s.Mark = &Mark{From: s.Mark.From, Bounded: true}
 	if gap != nil {
 		s.Gaps = append(slices.Clip(s.Gaps), *gap)
+		s.GapsMade++
 	}
 	return s, true
 }

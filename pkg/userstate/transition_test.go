@@ -252,7 +252,7 @@ func TestBound(t *testing.T) {
 	st.Gaps = append(make([]userstate.Gap, 0, 8), st.Gaps...) // has room for more
 	got, ok = st.Bound("mine", &gap)
 	require.True(t, ok)
-	want.Gaps = append(want.Gaps, gap)
+	want.Gaps, want.GapsMade = append(want.Gaps, gap), 1
 	require.Equal(t, want, got)
 	other, _ := st.Bound("mine", &userstate.Gap{})
 	require.Equal(t, want, got, "two states never share a gap")

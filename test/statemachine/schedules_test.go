@@ -81,7 +81,7 @@ func runSchedule(t *testing.T, w world, seed uint64) {
 	require.NoError(t, w.bus.Clear(t.Context()))
 	s := &schedule{
 		random: rand.New(rand.NewPCG(seed, 0)),
-		twins:  rig.Twins{User: "ann", Twin: "twin"},
+		twins:  *rig.NewTwins("ann", "twin"),
 	}
 	var err error
 	s.Rig, err = rig.OpenOn(t.Context(), w.backend, rig.NewClock(), w.bus, nil)

@@ -16,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -59,6 +60,10 @@ func TestTwins(t *testing.T) {
 			"reap":      {2, m.reap},
 			"page":      {3, m.page},
 			"mark":      {2, m.mark},
+			"mark all":  {2, m.markAll},
+			"flag":      {3, m.flag},
+			"seen":      {1, m.see},
+			"look":      {2, m.look},
 			"delete":    {2, m.delete},
 			"purge":     {2, m.purge},
 			"empty":     {2, m.empty},
@@ -79,8 +84,8 @@ func TestTwins(t *testing.T) {
 type twins struct {
 	*machine
 	users   []*rig.Twins
-	marks   map[message.UserID]message.ID
 	reading *reading
+	looks   []looked
 }
 
 // reading is a user who pages through their inbox.
@@ -99,12 +104,11 @@ func newTwins(t *rapid.T, w world) *twins {
 	users := []message.UserID{"author-0", "author-1", "author-2"}
 	m := &twins{
 		machine: &machine{clock: rig.NewClock(), mates: make(map[message.UserID]message.UserID), endings: make(map[message.ID]message.Ending)},
-		marks:   make(map[message.UserID]message.ID),
 	}
 	for i := range twinCount {
 		user := message.UserID(fmt.Sprintf("user-%d", i))
 		m.mates[user] = user + "-twin"
-		m.users = append(m.users, &rig.Twins{User: user, Twin: m.mates[user], Deleted: make(map[message.ID]bool), Read: make(map[message.ID]bool)})
+		m.users = append(m.users, rig.NewTwins(user, m.mates[user]))
 		users = append(users, user)
 	}
 	m.model, m.limit = newModel(users), rapid.SampledFrom([]int{0, 2, 3, 5}).Draw(t, "limit")
@@ -274,6 +278,7 @@ func (m *twins) reap(t *rapid.T) {
 // crash is that of the machine.
 func (m *twins) crash(t *rapid.T) {
 	m.machine.crash(t)
+	m.looks = nil
 	if m.reading != nil {
 		m.reading.crashed = true
 	}
@@ -288,7 +293,9 @@ func (m *twins) page(t *rapid.T) {
 		m.reading.there, _ = m.rig.ReadInbox(t.Context(), t, m.reading.of.User, 50)
 	}
 	r := m.reading
-	page, err := m.worker(t).inboxes.Read(t.Context(), r.of.User, inbox.Request{Before: r.cursor, Limit: limit, Peek: true})
+	page, err := m.worker(t).inboxes.Read(t.Context(), r.of.User, inbox.Request{
+		Before: r.cursor, Limit: limit, Peek: true, Filter: inbox.Filter{Archived: inbox.ArchivedToo},
+	})
 	if r.crashed && errors.Is(err, bucket.ErrCursor) || errors.Is(err, userstate.ErrNotFound) { // the user was never seen
 		m.reading = nil
 		return
@@ -310,34 +317,134 @@ func (m *twins) page(t *rapid.T) {
 	m.reading = nil
 }
 
+// there returns what of an inbox is in buckets and in gaps, and not still to be rebuilt, and its gaps.
+func (m *twins) there(t *rapid.T, w *rig.Twins) (inBuckets, inGaps []message.ID, gaps []userstate.Gap) {
+	shown, _ := m.rig.ReadInbox(t.Context(), t, w.User, 50)
+	st, buckets := m.rig.State(t.Context(), t, w.User), m.rig.Buckets(t.Context(), t, w.User)
+	for _, id := range shown {
+		switch {
+		case st.InGap(id.Time()):
+			inGaps = append(inGaps, id)
+		case rig.Holds(buckets, id):
+			inBuckets = append(inBuckets, id)
+		}
+	}
+	return inBuckets, inGaps, st.Gaps
+}
+
+// undone reports whether a call of a user has done nothing.
+func undone(t *rapid.T, err error) bool {
+	if errors.Is(err, rehydrate.ErrUnfinished) || errors.Is(err, userstate.ErrNotFound) {
+		return true
+	}
+	require.NoError(t, err)
+	return false
+}
+
 // mark sets a read mark. It counts for what is in the inbox, and not for what is still to be rebuilt.
 func (m *twins) mark(t *rapid.T) {
 	w := m.draw(t)
 	upTo := m.drawShown(t, w)
-	var there []message.ID
-	shown, _ := m.rig.ReadInbox(t.Context(), t, w.User, 50)
-	st, buckets := m.rig.State(t.Context(), t, w.User), m.rig.Buckets(t.Context(), t, w.User)
-	for _, id := range shown {
-		if st.InGap(id.Time()) || held(buckets, id) {
-			there = append(there, id)
-		}
-	}
-	err := m.worker(t).inboxes.MarkRead(t.Context(), w.User, upTo)
-	if errors.Is(err, rehydrate.ErrUnfinished) || errors.Is(err, userstate.ErrNotFound) {
+	inBuckets, inGaps, gaps := m.there(t, w)
+	before := m.rig.State(t.Context(), t, w.User)
+	if undone(t, m.worker(t).inboxes.MarkRead(t.Context(), w.User, upTo)) {
 		return
 	}
-	require.NoError(t, err)
-	if upTo.Less(m.marks[w.User]) {
-		return
-	}
-	m.marks[w.User] = upTo
-	w.Listed = nil
-	for _, gap := range st.Gaps {
-		w.Listed = append(w.Listed, gap.Stretch().Within(bucket.Stretch{Before: upTo.Next()}))
-	}
-	for _, id := range there {
+	for _, id := range slices.Concat(inBuckets, inGaps) {
 		if !upTo.Less(id) {
 			w.Read[id] = true
+		}
+	}
+	m.list(t, w, gaps, before)
+}
+
+// list notes the gaps that were there when a read mark was stored, if one was.
+func (m *twins) list(t *rapid.T, w *rig.Twins, gaps []userstate.Gap, before userstate.State) {
+	if after := m.rig.State(t.Context(), t, w.User); after.Marks != before.Marks {
+		for _, gap := range gaps {
+			w.Listed = append(w.Listed, gap.Stretch().Within(bucket.Stretch{Before: after.ReadMark.UpTo.Next()}))
+		}
+	}
+}
+
+// markAll marks all as read that a user knew.
+func (m *twins) markAll(t *rapid.T) {
+	l := m.drawLook(t)
+	before := m.rig.State(t.Context(), t, l.of.User)
+	if undone(t, m.worker(t).inboxes.MarkAllRead(t.Context(), l.of.User, l.cursor)) {
+		return
+	}
+	for _, id := range slices.Concat(l.inBuckets, l.inGaps) {
+		l.of.Read[id] = true
+	}
+	m.list(t, l.of, l.gaps, before)
+}
+
+// looked is what a user knew of their inbox when they looked.
+type looked struct {
+	of        *rig.Twins
+	cursor    string
+	inBuckets []message.ID
+	inGaps    []message.ID
+	gaps      []userstate.Gap
+}
+
+// look lets a user look at their inbox, and remember the cursor.
+func (m *twins) look(t *rapid.T) {
+	w := m.draw(t)
+	page, err := m.worker(t).inboxes.Read(t.Context(), w.User, inbox.Request{Limit: 1, Peek: true})
+	if undone(t, err) {
+		return
+	}
+	l := looked{of: w, cursor: page.Cursor}
+	l.inBuckets, l.inGaps, l.gaps = m.there(t, w)
+	m.looks = append(m.looks, l)
+}
+
+// drawLook returns what a user knew, or knows now if they have not looked.
+func (m *twins) drawLook(t *rapid.T) looked {
+	if len(m.looks) > 0 && rapid.Bool().Draw(t, "as of a look") {
+		return rapid.SampledFrom(m.looks).Draw(t, "look")
+	}
+	l := looked{of: m.draw(t)}
+	l.inBuckets, l.inGaps, l.gaps = m.there(t, l.of)
+	return l
+}
+
+// see lets a user see all that they knew.
+func (m *twins) see(t *rapid.T) {
+	l := m.drawLook(t)
+	if undone(t, m.worker(t).inboxes.MarkSeen(t.Context(), l.of.User, l.cursor)) {
+		return
+	}
+	for _, id := range l.inBuckets {
+		l.of.Seen[id] = true
+	}
+}
+
+// flag marks some messages one by one, some of which may not be there.
+func (m *twins) flag(t *rapid.T) {
+	w := m.draw(t)
+	ids := []message.ID{m.drawShown(t, w), m.drawShown(t, w)}
+	var change flag.Change
+	if rapid.Bool().Draw(t, "marks") {
+		change.Read = new(rapid.Bool().Draw(t, "read"))
+	} else {
+		change.Archived = new(rapid.Bool().Draw(t, "archived"))
+	}
+	marked, err := m.worker(t).inboxes.Mark(t.Context(), w.User, ids, change)
+	if undone(t, err) {
+		return
+	}
+	for _, id := range ids {
+		switch {
+		case slices.Contains(marked.Missing, id):
+			inBuckets, inGaps, _ := m.there(t, w)
+			require.NotContains(t, slices.Concat(inBuckets, inGaps), id, "missing")
+		case change.Read != nil:
+			w.Read[id] = *change.Read
+		default:
+			w.Archived[id] = *change.Archived
 		}
 	}
 }

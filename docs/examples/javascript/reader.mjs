@@ -15,19 +15,21 @@ async function read(name) {
     console.log(`${name} was ${login.was}: ${login.recovered} recovered`);
   }
 
-  let newest;
+  let cursor;
   const query = new URLSearchParams({ limit: 2 }); // small, to show paging; the default is 50
   for (let number = 1; ; number++) {
     const page = await call(`${user}/inbox?${query}`, "GET");
     console.log(`page ${number}, ${page.unread} unread`);
     for (const message of page.messages) { // newest first
       console.log(`${message.from}: ${message.body}`);
-      newest ??= message.id;
     }
+    cursor ??= page.cursor; // of the first page
     if (page.next === null) break;
     query.set("before", page.next);
   }
-  if (newest) await call(`${user}/inbox/read`, "POST", { body: { up_to: newest } });
+  // What arrives meanwhile stays unread and unseen. inbox:mark marks single messages.
+  await call(`${user}/inbox/seen`, "POST", { body: { cursor } });
+  await call(`${user}/inbox/read`, "POST", { body: { all: true, cursor } });
 }
 
 const args = process.argv.slice(2);

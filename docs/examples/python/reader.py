@@ -19,20 +19,21 @@ def read(name):
     else:
         print(f"{name} was {login['was']}: {login['recovered']} recovered")
 
-    newest, number = None, 1
+    cursor, number = None, 1
     query = {"limit": 2}  # small, to show paging; the default is 50
     while True:
         page = fanmail.call(f"{user}/inbox?{urllib.parse.urlencode(query)}", "GET")
         print(f"page {number}, {page['unread']} unread")
         for message in page["messages"]:  # newest first
             print(f"{message['from']}: {message['body']}")
-            newest = newest or message["id"]
+        cursor = cursor or page.get("cursor")  # of the first page
         if page["next"] is None:
             break
         query["before"] = page["next"]
         number += 1
-    if newest:
-        fanmail.call(user + "/inbox/read", "POST", {"up_to": newest})
+    # What arrives meanwhile stays unread and unseen. inbox:mark marks single messages.
+    fanmail.call(user + "/inbox/seen", "POST", {"cursor": cursor})
+    fanmail.call(user + "/inbox/read", "POST", {"all": True, "cursor": cursor})
 
 
 if __name__ == "__main__":

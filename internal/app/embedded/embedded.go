@@ -60,11 +60,12 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settin
 	return &app.Store{
 		Parts: app.Parts{
 			Messages: db.Messages(), Keys: db.Keys(), Inbox: db.Inbox(), Users: db.Users(), Edges: db.Edges(), Progress: db.Progress(),
-			Walk: db.Retention(), Passes: db.Passes(), Identities: db.Identities(), Topics: db.Topics(),
+			Walk: db.Retention(), Passes: db.Passes(), Identities: db.Identities(), Topics: db.Topics(), Flags: db.Flags(),
 		},
 		Available: db.Available,
 		Messages:  messages,
 		Clock:     func(context.Context) (time.Time, error) { return stamp(), nil },
+		Epoch:     db.Epoch,
 		Healthy:   db.Healthy,
 		Close:     db.Close,
 		Backup:    db,

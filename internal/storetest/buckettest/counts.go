@@ -52,7 +52,7 @@ func (r *reader) drawFlags(t *rapid.T) {
 		r.flags[n] = f
 		if position := slices.Index(r.arrived, n); position >= 0 {
 			size := int(r.store.Size())
-			places[flag.Place{Sequence: uint32(position / size), Slot: position % size}] = f
+			places[flag.Place{Sequence: uint32(position / size), Slot: position % size}] = f //nolint:gosec // it is a sequence
 		} else {
 			absent[id(n)] = f
 		}

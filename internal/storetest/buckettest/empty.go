@@ -2,6 +2,7 @@ package buckettest
 
 import (
 	"context"
+	"math"
 	"slices"
 	"testing"
 
@@ -323,15 +324,15 @@ func (s suite) marksAfterEmpty(t *testing.T) {
 	t.Parallel()
 	store := s.expiring(t).Store
 	ctx := t.Context()
-	twin, err := bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1100))
+	twin, err := bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1100), math.MaxInt64)
 	require.NoError(t, err)
 	for _, purged := range []int{500, 1000, 1050} {
 		empty(t, store, 0, 2, purged)
-		mark, err := bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1100))
+		mark, err := bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1100), math.MaxInt64)
 		require.NoError(t, err)
 		require.Equal(t, twin, mark)
 		if purged >= 1000 {
-			mark, err = bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1000))
+			mark, err = bucket.NewReadMark(ctx, store, owner, bucket.Hint{}, id(1000), math.MaxInt64)
 			require.NoError(t, err)
 			require.EqualValues(t, 101, mark.Read, "all slots of the stubs, and the late one")
 		}

@@ -1,6 +1,7 @@
 package buckettest
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -216,7 +217,7 @@ func (r *reader) purge(t tester, n int) {
 
 func (r *reader) setMark(t tester, upTo int) {
 	t.Helper()
-	mark, err := bucket.NewReadMark(t.Context(), r.store, r.owner, r.hint, id(upTo))
+	mark, err := bucket.NewReadMark(t.Context(), r.store, r.owner, r.hint, id(upTo), math.MaxInt64)
 	require.NoError(t, err)
 	require.Equal(t, id(upTo), mark.UpTo)
 	mark.Gaps = len(r.absent.gaps)

@@ -19,27 +19,58 @@ import (
 type Twins struct {
 	// User leaves and returns. Twin has never been dormant, and does nothing.
 	User, Twin message.UserID
-	// Deleted holds the messages that User deleted. Read holds the messages that were in the inbox at or below User's read
-	// mark when User set it.
-	Deleted, Read map[message.ID]bool
+	// Deleted and Archived hold the messages that User deleted and archived, and Seen those that were in buckets when User saw them.
+	Deleted, Archived, Seen map[message.ID]bool
+	// Read says of messages that User marked, alone or with others, whether they were marked as read or unread last.
+	Read map[message.ID]bool
 	// Listed are the parts at or below User's read mark of the gaps that there were when User set it. What becomes visible there later is
 	// read, too.
 	Listed []bucket.Stretch
+}
+
+// NewTwins returns twins who have done nothing yet.
+func NewTwins(user, twin message.UserID) *Twins {
+	empty := func() map[message.ID]bool { return make(map[message.ID]bool) }
+	return &Twins{User: user, Twin: twin, Deleted: empty(), Archived: empty(), Seen: empty(), Read: empty()}
+}
+
+// HasRead reports whether User has read a message.
+func (w Twins) HasRead(id message.ID) bool {
+	if read, marked := w.Read[id]; marked {
+		return read
+	}
+	return slices.ContainsFunc(w.Listed, func(s bucket.Stretch) bool { return s.Holds(id) })
 }
 
 // RequireAlike demands, of a user who is active and at rest, that their inbox cannot be told from their twin's. It reads
 // both in pages of at most limit.
 func (r *Rig) RequireAlike(ctx context.Context, t require.TestingT, w Twins, limit int) {
 	whole, _ := r.ReadInbox(ctx, t, w.Twin, limit)
-	got, first := r.ReadInbox(ctx, t, w.User, limit)
-	want := slices.DeleteFunc(slices.Clone(whole), func(id message.ID) bool { return w.Deleted[id] })
-	require.Equal(t, want, got, "inbox of %s, compared with that of %s, who was never dormant", w.User, w.Twin)
-	unread := slices.DeleteFunc(slices.Clone(got), func(id message.ID) bool {
-		return w.Read[id] || slices.ContainsFunc(w.Listed, func(s bucket.Stretch) bool { return s.Holds(id) })
-	})
-	require.True(t, first.Complete, "inbox of %s is complete", w.User)
-	require.Len(t, got, int(first.Total), "total of %s", w.User)
-	require.Len(t, unread, int(first.Unread), "unread of %s", w.User)
+	got, _ := r.ReadInbox(ctx, t, w.User, limit)
+	require.Equal(t, slices.DeleteFunc(slices.Clone(whole), func(id message.ID) bool { return w.Deleted[id] }), got,
+		"inbox of %s, compared with that of %s, who was never dormant", w.User, w.Twin)
+	buckets := r.Buckets(ctx, t, w.User)
+	var want inbox.Count
+	for _, id := range got {
+		if w.Archived[id] {
+			want.Archived++
+			continue
+		}
+		want.Total++
+		if !w.HasRead(id) {
+			want.Unread++
+		}
+		if !w.Seen[id] && Holds(buckets, id) {
+			want.Unseen++
+		}
+	}
+	want.User, want.Complete = w.User, true
+	counts, err := r.Inboxes(0).Counts(ctx, []message.UserID{w.User})
+	require.NoError(t, err)
+	require.Equal(t, want, counts[0])
+	for _, archived := range []inbox.Archived{inbox.ArchivedOut, inbox.ArchivedOnly, inbox.ArchivedToo} {
+		r.requireStates(ctx, t, w, inbox.Request{Limit: limit, Peek: true, Filter: inbox.Filter{Archived: archived}}, got, want)
+	}
 
 	st := r.State(ctx, t, w.User)
 	require.Nil(t, st.Mark, "mark of %s", w.User)
@@ -47,13 +78,46 @@ func (r *Rig) RequireAlike(ctx context.Context, t require.TestingT, w Twins, lim
 	require.Zero(t, st.Lease, "lease of %s", w.User)
 	requireGaps(t, st, whole)
 	seen := make(map[message.ID]bool)
-	for _, b := range r.Buckets(ctx, t, w.User) {
+	for _, b := range buckets {
 		for _, e := range b.Entries {
 			require.False(t, seen[e.ID], "message %s is in the inbox of %s twice", e.ID, w.User)
 			seen[e.ID] = true
 			require.False(t, !e.Deleted && st.InGap(e.Sent()), "message %s is in the inbox of %s and in a gap", e.ID, w.User)
 		}
 	}
+}
+
+// requireStates demands that pages show the messages of an inbox that they ask for, and the state of each, and the counts.
+func (r *Rig) requireStates(ctx context.Context, t require.TestingT, w Twins, req inbox.Request, there []message.ID, counts inbox.Count) {
+	for _, unread := range []bool{false, true} {
+		var want, got []message.ID
+		for _, id := range there {
+			out := req.Filter.Archived == inbox.ArchivedOut && w.Archived[id] || req.Filter.Archived == inbox.ArchivedOnly && !w.Archived[id]
+			if !out && (!unread || !w.HasRead(id)) {
+				want = append(want, id)
+			}
+		}
+		req.Filter.Unread, req.Before = unread, ""
+		for begun := false; !begun || req.Before != ""; begun = true {
+			page, err := r.Inboxes(0).Read(ctx, w.User, req)
+			require.NoError(t, err)
+			for _, e := range page.Entries {
+				got = append(got, e.ID)
+				require.Equal(t, w.HasRead(e.ID), e.Read, "%s is read by %s", e.ID, w.User)
+				require.Equal(t, w.Archived[e.ID], e.Archived, "%s is archived by %s", e.ID, w.User)
+			}
+			require.Equal(t, inbox.Count{User: w.User, Tally: page.Tally, Complete: page.Complete}, counts)
+			req.Before = page.Next
+		}
+		require.Equal(t, want, got, "messages of %s, unread only: %t, archived: %v", w.User, unread, req.Filter.Archived)
+	}
+}
+
+// Holds reports whether a bucket has a message.
+func Holds(buckets []bucket.Bucket, id message.ID) bool {
+	return slices.ContainsFunc(buckets, func(b bucket.Bucket) bool {
+		return slices.ContainsFunc(b.Entries, func(e bucket.Entry) bool { return e.ID == id })
+	})
 }
 
 // requireGaps demands that gaps are in order, do not overlap, and hold as many messages as they say, of all there are.
@@ -67,13 +131,13 @@ func requireGaps(t require.TestingT, st userstate.State, whole []message.ID) {
 	}
 }
 
-// ReadInbox reads an inbox in pages of at most limit, which does not count as viewing, and returns what they show, newest
-// first, and the first of them. Of a user who was never seen there are none.
+// ReadInbox reads an inbox in pages of at most limit, archived messages included, which does not count as viewing, and returns what they show,
+// newest first, and the first of them. Of a user who was never seen there are none.
 func (r *Rig) ReadInbox(ctx context.Context, t require.TestingT, user message.UserID, limit int) (shown []message.ID, first inbox.Page) {
 	service := r.Inboxes(0)
 	shown = []message.ID{}
 	for cursor, begun := "", false; !begun || cursor != ""; begun = true {
-		page, err := service.Read(ctx, user, inbox.Request{Before: cursor, Limit: limit, Peek: true})
+		page, err := service.Read(ctx, user, inbox.Request{Before: cursor, Limit: limit, Peek: true, Filter: inbox.Filter{Archived: inbox.ArchivedToo}})
 		if errors.Is(err, userstate.ErrNotFound) {
 			return shown, page
 		}

@@ -44,7 +44,7 @@ func read(ctx context.Context, user message.UserID) error {
 		fmt.Printf("%s was %s: %d recovered\n", user, login.Was, login.Recovered)
 	}
 
-	var newest message.ID
+	var cursor string
 	options := client.InboxOptions{Limit: 2} // small, to show paging; the default is 50
 	for number := 1; ; number++ {
 		page, err := c.Inbox(ctx, user, options)
@@ -54,19 +54,20 @@ func read(ctx context.Context, user message.UserID) error {
 		fmt.Printf("page %d, %d unread\n", number, page.Unread)
 		for _, m := range page.Messages {
 			fmt.Printf("%s: %s\n", m.From, m.Body)
-			if newest.IsZero() {
-				newest = m.ID // the first of the newest page
-			}
+		}
+		if number == 1 {
+			cursor = page.Cursor
 		}
 		if page.Next == "" {
 			break
 		}
 		options.Before = page.Next
 	}
-	if newest.IsZero() {
-		return nil
+	// What arrives meanwhile stays unread and unseen. Mark marks single messages.
+	if err := c.Seen(ctx, user, cursor); err != nil {
+		return err
 	}
-	return c.MarkRead(ctx, user, newest)
+	return c.MarkAllRead(ctx, user, cursor)
 }
 
 // token returns a function that reads the token for each request, so that a replaced token needs no restart. It returns nil if the
