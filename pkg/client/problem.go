@@ -33,7 +33,7 @@ const (
 	ProblemGivenUp ProblemType = "urn:fanmail:problem:given-up"
 	// ProblemFollowLimit is a user who has as many follows, subscriptions and blocks as is allowed, or has ended one as often: 409.
 	ProblemFollowLimit ProblemType = "urn:fanmail:problem:follow-limit"
-	// ProblemTooManyMarks says that too much of an inbox is marked message by message.
+	// ProblemTooManyMarks says that too much of an inbox is marked message by message: 409.
 	ProblemTooManyMarks ProblemType = "urn:fanmail:problem:too-many-marks"
 	// ProblemUnconfirmed is a change that the caller has to confirm, because it removes or hides something, or may do so: 409.
 	ProblemUnconfirmed ProblemType = "urn:fanmail:problem:unconfirmed"
