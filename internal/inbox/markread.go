@@ -125,42 +125,42 @@ func (s *Service) clearUnread(ctx context.Context, state userstate.State, to rea
 		return nil
 	}
 	_, err := s.flag(ctx, state, func(c *changes) error {
-		unread, err := s.flaggedUnread(ctx, c.record)
-		for _, f := range unread {
+		return s.eachUnread(ctx, c.record, func(f bucket.Found) {
 			if to.holds(f, state.Gaps) {
 				c.put(f, flagsOf(c.record, c.size, f)&^flag.Unread)
 			}
-		}
-		return err
+		})
 	})
 	return err
 }
 
 // readEach marks messages as read one by one, because the read mark is further in one respect, and a mark that says what both say would say more.
 func (s *Service) readEach(ctx context.Context, state userstate.State, to reach) error {
-	uncovered, err := s.uncovered(ctx, state, to)
-	if err != nil {
-		return err
-	}
 	read := true
-	_, err = s.flag(ctx, state, func(c *changes) error {
-		unread, err := s.flaggedUnread(ctx, c.record)
-		for _, f := range append(unread, uncovered...) {
+	_, err := s.flag(ctx, state, func(c *changes) error {
+		mark := func(f bucket.Found) {
 			if to.holds(f, state.Gaps) && !flagsOf(c.record, c.size, f).Read(state.ReadMark.Says(f, state.Gaps)) {
 				c.set(f, flag.Change{Read: &read})
 			}
 		}
-		return err
+		if err := s.eachUnread(ctx, c.record, mark); err != nil {
+			return err
+		}
+		for _, section := range uncovered(s.stores.Buckets.Size(), state, to) {
+			if err := s.eachAlive(ctx, section, mark); err != nil {
+				return err
+			}
+		}
+		return s.eachInGaps(ctx, state, to, mark)
 	})
 	return err
 }
 
-// uncovered returns messages, among them all within reach that the read mark does not cover: in slots that were used after it was set, and above its
-// id in slots and gaps that it knows. It counts the gaps in which it finds some.
-func (s *Service) uncovered(ctx context.Context, state userstate.State, to reach) ([]bucket.Found, error) {
-	size, mark, further := int64(s.stores.Buckets.Size()), state.ReadMark, state.ReadMark.UpTo.Less(to.upTo)
-	bucketOf := func(slot int64) uint32 { return uint32(max(0, slot) / size) } //nolint:gosec // it is a sequence
-	var sections []bucket.Section
+// uncovered returns the buckets that may have messages within reach that the read mark does not cover: in slots that were used after it was set, and
+// above its id in slots that it knows.
+func uncovered(size bucket.Size, state userstate.State, to reach) (sections []bucket.Section) {
+	mark, further := state.ReadMark, state.ReadMark.UpTo.Less(to.upTo)
+	bucketOf := func(slot int64) uint32 { return uint32(max(0, slot) / int64(size)) } //nolint:gosec // it is a sequence
 	if to.slots > mark.Slots {
 		later := bucket.Section{Owner: state.User, Low: bucketOf(mark.Slots), High: bucketOf(to.slots - 1)}
 		if !further { // above the first of these buckets, everything up to this id came late
@@ -171,19 +171,17 @@ func (s *Service) uncovered(ctx context.Context, state userstate.State, to reach
 	if further {
 		sections = append(sections, bucket.Section{Owner: state.User, Low: mark.Sequence, High: bucketOf(min(to.slots, mark.Slots) - 1)})
 	}
-	var found []bucket.Found
-	for _, section := range sections {
-		alive, err := s.alive(ctx, section)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, alive...)
-	}
+	return sections
+}
+
+// eachInGaps calls use with the messages within reach in gaps that the read mark does not list, or above its id. It counts these gaps. It returns
+// flag.ErrTooMany if there are more than may have flags.
+func (s *Service) eachInGaps(ctx context.Context, state userstate.State, to reach, use func(bucket.Found)) error {
 	feed := s.rehydrator.Feed(state.User, s.opts.Rules())
 	for i, gap := range state.Gaps[:to.gaps] {
 		part := gap.Stretch().Within(bucket.Stretch{Before: to.upTo.Next()})
-		if i < mark.Gaps {
-			part = part.Within(bucket.Stretch{After: mark.UpTo, Before: message.MaxID})
+		if i < state.ReadMark.Gaps {
+			part = part.Within(bucket.Stretch{After: state.ReadMark.UpTo, Before: message.MaxID})
 		}
 		if part.Empty() {
 			continue
@@ -191,24 +189,24 @@ func (s *Service) uncovered(ctx context.Context, state userstate.State, to reach
 		entries, err := feed.Newest(ctx, part, flag.MaxMessages+1)
 		switch {
 		case err != nil:
-			return nil, err
+			return err
 		case len(entries) > flag.MaxMessages:
-			return nil, flag.ErrTooMany
+			return flag.ErrTooMany
 		case len(entries) > 0:
 			err = s.countGapOf(ctx, state.User, feed, entries[0].ID)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, e := range entries {
-			found = append(found, bucket.Found{Entry: e, Absent: true})
+			use(bucket.Found{Entry: e, Absent: true})
 		}
 	}
-	return found, nil
+	return nil
 }
 
-// flaggedUnread returns the messages with the flag Unread.
-func (s *Service) flaggedUnread(ctx context.Context, r flag.Record) (unread []bucket.Found, err error) {
+// eachUnread calls use with the messages that have the flag Unread.
+func (s *Service) eachUnread(ctx context.Context, r flag.Record, use func(bucket.Found)) error {
 	for i := 0; i < len(r.Buckets); i++ {
 		if r.Buckets[i].Unread == 0 {
 			continue
@@ -217,34 +215,43 @@ func (s *Service) flaggedUnread(ctx context.Context, r flag.Record) (unread []bu
 		for i+1 < len(r.Buckets) && r.Buckets[i+1].Sequence == r.Buckets[i].Sequence+1 && r.Buckets[i+1].Unread != 0 {
 			i++
 		}
-		found, err := s.alive(ctx, bucket.Section{Owner: r.Owner, Low: low, High: r.Buckets[i].Sequence})
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range found {
+		err := s.eachAlive(ctx, bucket.Section{Owner: r.Owner, Low: low, High: r.Buckets[i].Sequence}, func(f bucket.Found) {
 			if flagsOf(r, s.stores.Buckets.Size(), f)&flag.Unread != 0 {
-				unread = append(unread, f)
+				use(f)
 			}
+		})
+		if err != nil {
+			return err
 		}
 	}
 	for _, m := range r.Messages {
 		if m.Flags&flag.Unread != 0 {
-			unread = append(unread, bucket.Found{Entry: bucket.Entry{ID: m.ID}, Absent: true})
+			use(bucket.Found{Entry: bucket.Entry{ID: m.ID}, Absent: true})
 		}
 	}
-	return unread, nil
+	return nil
 }
 
-// alive returns the messages in buckets that are neither deleted nor expired.
-func (s *Service) alive(ctx context.Context, section bucket.Section) (alive []bucket.Found, err error) {
-	buckets, err := bucket.ReadSection(ctx, s.stores.Buckets, section, bucket.NoFields)
-	for _, b := range buckets {
-		for slot, e := range b.Entries {
-			if !e.Deleted && !e.Expired && !e.ID.IsZero() {
-				f := bucket.Found{Entry: e, Sequence: b.Sequence, Position: s.stores.Buckets.Size().Position(b.Sequence, slot)}
-				alive = append(alive, f)
+// aliveAtOnce is how many buckets eachAlive reads at a time: an inbox may have thousands.
+const aliveAtOnce = 64
+
+// eachAlive calls use with the messages in buckets that are neither deleted nor expired. If section has Late, Low and High are one bucket.
+func (s *Service) eachAlive(ctx context.Context, section bucket.Section, use func(bucket.Found)) error {
+	size := s.stores.Buckets.Size()
+	for low := int64(section.Low); low <= int64(section.High); low += aliveAtOnce {
+		part := section
+		part.Low, part.High = uint32(low), uint32(min(int64(section.High), low+aliveAtOnce-1)) //nolint:gosec // they are sequences
+		buckets, err := bucket.ReadSection(ctx, s.stores.Buckets, part, bucket.NoFields)
+		if err != nil {
+			return err
+		}
+		for _, b := range buckets {
+			for slot, e := range b.Entries {
+				if !e.Deleted && !e.Expired && !e.ID.IsZero() {
+					use(bucket.Found{Entry: e, Sequence: b.Sequence, Position: size.Position(b.Sequence, slot)})
+				}
 			}
 		}
 	}
-	return alive, err
+	return nil
 }
