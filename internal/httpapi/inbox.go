@@ -39,9 +39,9 @@ func (s *server) inbox(w *response, r *http.Request, user message.UserID) error 
 	if request.Filter, err = queryFilter(query); err != nil {
 		return err
 	}
-	if tags := r.Header.Values("If-None-Match"); len(tags) > 0 && request.All() {
-		if tag, err := s.Inbox.Tag(r.Context(), user, request.Peek); err != nil || matches(tags, tag) {
-			return notModified(w, tag, err)
+	if request.All() {
+		if same, err := s.unchanged(w, r, user, request.Peek); same || err != nil {
+			return err
 		}
 	}
 	page, err := s.Inbox.Read(r.Context(), user, request)
@@ -66,22 +66,24 @@ func setTag(w http.ResponseWriter, tag string) {
 	}
 }
 
-// matches reports whether a request says that it has the answer with a tag.
-func matches(headers []string, tag string) bool {
-	for known := range strings.SplitSeq(strings.Join(headers, ","), ",") {
-		if strings.TrimPrefix(strings.TrimSpace(known), "W/") == strconv.Quote(tag) {
-			return tag != ""
+// unchanged answers 304 if the client has the answer already, and reports whether it did.
+func (s *server) unchanged(w *response, r *http.Request, user message.UserID, peek bool) (bool, error) {
+	known := r.Header.Values("If-None-Match")
+	if len(known) == 0 {
+		return false, nil
+	}
+	tag, err := s.Inbox.Tag(r.Context(), user, peek)
+	if err != nil || tag == "" {
+		return false, err
+	}
+	for one := range strings.SplitSeq(strings.Join(known, ","), ",") {
+		if strings.TrimPrefix(strings.TrimSpace(one), "W/") == strconv.Quote(tag) {
+			setTag(w, tag)
+			w.WriteHeader(http.StatusNotModified)
+			return true, nil
 		}
 	}
-	return false
-}
-
-func notModified(w *response, tag string, err error) error {
-	if err == nil {
-		setTag(w, tag)
-		w.WriteHeader(http.StatusNotModified)
-	}
-	return err
+	return false, nil
 }
 
 // writePage answers with a page. It encodes one message at a time, so that the text of the whole answer is never in memory.
@@ -160,10 +162,8 @@ func (s *server) countInbox(w *response, r *http.Request, user message.UserID) e
 	if r.URL.Query().Has("by") {
 		return s.countBy(w, r, user)
 	}
-	if tags := r.Header.Values("If-None-Match"); len(tags) > 0 {
-		if tag, err := s.Inbox.Tag(r.Context(), user, true); err != nil || matches(tags, tag) {
-			return notModified(w, tag, err)
-		}
+	if same, err := s.unchanged(w, r, user, true); same || err != nil {
+		return err
 	}
 	count, tag, err := s.Inbox.Count(r.Context(), user)
 	if err != nil {

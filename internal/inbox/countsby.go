@@ -41,8 +41,8 @@ type ValueCount struct {
 	Total, Unread int64
 }
 
-// CountBy counts the newest 1,000 messages of an inbox, but for archived ones: by their authors if by is "from", by a declared attribute if it is "attr:" and a
-// name. A message with a list of strings counts once for each of its strings. CountBy counts fewer if the budgets of Options do not
+// CountBy counts the newest 1,000 messages of an inbox that are not archived: by their authors if by is "from", by a declared attribute if it is
+// "attr:" and a name. A message with a list of strings counts once for each of its strings. CountBy counts fewer if the budgets of Options do not
 // suffice.
 //
 // It counts what is stored: messages that a rehydration has not appended yet are missing. It is no view, starts no rehydration and waits for

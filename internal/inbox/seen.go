@@ -8,8 +8,8 @@ import (
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// MarkSeen records that the user has seen all messages that a page or a frame knew, which had the given cursor. An empty cursor stands for all
-// that are there. It is idempotent. It returns userstate.ErrNotFound for a user never seen, and a *message.InvalidError for a
+// MarkSeen records that the user has seen all messages that the page with a cursor knew. An empty cursor stands for all that are there.
+// It is idempotent. It returns userstate.ErrNotFound for a user never seen, and a *message.InvalidError for a
 // cursor of another inbox or epoch.
 func (s *Service) MarkSeen(ctx context.Context, user message.UserID, cursor string) error {
 	at, err := s.position(user, cursor)

@@ -10,10 +10,10 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// fieldBuried marks a document that the second query returns for its tombstones. The others are returned for their entries.
+// fieldBuried marks a document that the first query returns for its tombstones. The others are returned for their entries.
 const fieldBuried = "buried"
 
-// Newest implements bucket.Store by one command with two queries. If nothing was deleted, the second query finds nothing.
+// Newest implements bucket.Store by one command with two queries. If nothing was deleted, the first query finds nothing.
 func (s *Inbox) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
@@ -21,15 +21,15 @@ func (s *Inbox) Newest(
 		d, err = bucket.ReadDeletions(ctx, s, owner, from)
 		return nil, d, err
 	}
-	buried := mongo.Pipeline{
-		operator("$match", withDeletions(owner)),
-		operator("$project", append(deletionFields(from), bson.E{Key: fieldBuried, Value: operator("$literal", true)})),
-	}
-	pipeline := mongo.Pipeline{
+	newest := mongo.Pipeline{
 		operator("$match", bson.D{{Key: fieldOwner, Value: owner}, {Key: fieldSequence, Value: operator("$gte", int64(low))}}),
 		operator("$sort", bson.D{{Key: fieldSequence, Value: -1}}),
 		operator("$limit", limit),
-		operator("$unionWith", bson.D{{Key: "coll", Value: s.c.Name()}, {Key: "pipeline", Value: buried}}),
+	}
+	pipeline := mongo.Pipeline{
+		operator("$match", withDeletions(owner)),
+		operator("$project", append(deletionFields(from), bson.E{Key: fieldBuried, Value: operator("$literal", true)})),
+		operator("$unionWith", bson.D{{Key: "coll", Value: s.c.Name()}, {Key: "pipeline", Value: newest}}),
 	}
 	var held, tombstoned []bucketRecord
 	var bytes int

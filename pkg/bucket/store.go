@@ -161,9 +161,9 @@ type Store interface {
 	// bucket that is left. Range returns this stub, as the last one, if Low is not above its Sequence, also if High is below it.
 	Range(ctx context.Context, sections []Section, field Field) ([][]Bucket, error)
 
-	// Newest returns the owner's buckets from low up, at most limit, as Range does, and the deletions, as Deletions does. A page from the
-	// head needs both, and a remote store answers both in one round trip. It ends the read at ReadBytes. A store that reads them at different
-	// moments reads the deletions first, unless that takes another round trip: then there may be tombstones of slots that the buckets lack.
+	// Newest returns the owner's buckets from low up, at most limit, as Range does, and their deletions, as Deletions does. A page from the
+	// head needs both, and a remote store answers both in one round trip. It ends the read at ReadBytes. It reads the deletions first, or both as of
+	// one moment: otherwise a page could show a message whose deletion it knows, and its tag would promise that nothing has changed.
 	Newest(ctx context.Context, owner message.UserID, low uint32, limit int, from uint32) ([]Bucket, Deletions, error)
 
 	// Delete puts a tombstone in place of the entry with that id in that bucket. It is atomic, idempotent,
