@@ -11,7 +11,7 @@
 //
 // Any client of the bus can publish a login: {"user":"ann"} on fanmail.v1.login. A client that publishes through JetStream
 // gets an acknowledgement, or an error if the stream is full. A plain publish gets no answer. Fanmail announces a rehydrated
-// user on fanmail.v1.rehydrated; no stream keeps that event.
+// user on fanmail.v1.rehydrated; no stream keeps that event. The hints of package wake (Say, Hear) are kept by no stream either.
 //
 // # One holder per lane and partition
 //
