@@ -26,6 +26,7 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/internal/topics"
+	"github.com/fanmail/fanmail/internal/wake"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -36,6 +37,7 @@ type assembly struct {
 	*App
 	parts     Parts
 	watch     *clocks.Watch
+	wakeups   *wake.Hub
 	began     time.Time
 	panics    *panics.Recorder // of the loops
 	following *following.Service
@@ -52,13 +54,16 @@ type assembly struct {
 
 // assemble builds the roles on the parts, adds them to the group, and returns the handler of their requests.
 func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
+	hub := a.newHub()
+	p.wake(hub)
 	s := &assembly{
-		App: a, parts: p, watch: watch, began: a.opts.Now(), panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
+		App: a, parts: p, watch: watch, wakeups: hub, began: a.opts.Now(), panics: panics.NewRecorder(a.opts.Logger, a.opts.Metrics, "loop"),
 		memory: httpapi.NewMemory(int64(a.config.HTTP.Memory)),
 	}
 	s.appender = s.newAppender(&p)
 	s.run("settings", s.settings.Poll, s.settings.Report)
 	s.run("clocks", watch.Run)
+	s.run("wake-ups", hub.Run)
 	s.run("files", a.watchFiles)
 	s.addTopics()
 	if a.has(FanoutWorker) || a.has(Rehydrator) {
@@ -83,6 +88,15 @@ func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
 		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now, Metrics: a.opts.Metrics, Memory: s.memory,
 	}))
+}
+
+// newHub returns what wakes streams. A process with the embedded store is alone.
+func (a *App) newHub() *wake.Hub {
+	opts := wake.Options{Process: rand.Text(), Now: a.opts.Now, Logger: a.opts.Logger, Metrics: a.opts.Metrics}
+	if a.config.Store != config.StoreEmbedded {
+		opts.Bus = a.world.bus
+	}
+	return wake.New(opts)
 }
 
 func (s *assembly) newAppender(p *Parts) *bucket.Appender {

@@ -6,6 +6,7 @@ import (
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/internal/wake"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -44,3 +45,11 @@ type Parts struct {
 func (p *Parts) shown() *Parts { return cmp.Or(p.Shown, p) }
 
 func (p *Parts) delivery() *Parts { return cmp.Or(p.Delivery, p) }
+
+// wake lets every write to an inbox wake the streams that show it. Shown is only read.
+func (p *Parts) wake(h *wake.Hub) {
+	p.Inbox, p.Users, p.Flags = wake.Buckets(p.Inbox, h), wake.Users(p.Users, h), wake.Flags(p.Flags, h)
+	if p.Delivery != nil {
+		p.Delivery.wake(h)
+	}
+}
