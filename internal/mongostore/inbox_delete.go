@@ -154,10 +154,10 @@ func blanked(at bucket.Tombstone) bson.D {
 	}
 }
 
-// withDeletions returns a filter for buckets with tombstones. The owner is an id, or a condition on ids. It matches the condition of the
-// partial index.
+// withDeletions returns a filter for buckets that have tombstones, and for stubs that had some. The owner is an id, or a condition on ids. It
+// matches the condition of the partial index.
 func withDeletions(owner any) bson.D {
-	return bson.D{{Key: fieldOwner, Value: owner}, {Key: fieldDeleted, Value: append(operator("$gt", 0), exists...)}}
+	return bson.D{{Key: fieldOwner, Value: owner}, {Key: fieldDeleted, Value: exists}}
 }
 
 // deletionFields returns a projection onto the number of tombstones. From the given bucket on, it also returns the tombstones.
@@ -169,7 +169,9 @@ func deletionFields(from uint32) bson.D {
 
 // addTo adds the tombstones of a bucket to d.
 func (r *bucketRecord) addTo(d *bucket.Deletions, size bucket.Size) error {
-	d.Total += r.Deleted
+	if d.Ever += max(r.Deleted, -r.Deleted); r.Deleted > 0 {
+		d.Total += r.Deleted
+	}
 	sequence := uint32(r.Sequence) //nolint:gosec // it was one
 	for _, t := range r.Tombstones {
 		id, err := optionalID(t.ID)

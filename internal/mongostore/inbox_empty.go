@@ -87,8 +87,8 @@ func expiredFields(purged message.ID) bson.D {
 }
 
 // emptyWhole returns the updates that make a stub of a bucket: one for a bucket without tombstones, then one for a bucket with some. A bucket may
-// get its first one in between, and never loses it, so one of the two applies. The number of tombstones becomes negative. So the index of deletions
-// keeps it, and pages, which count those above zero, read no stubs. A stub needs no purge point: its last says what has expired. It needs no
+// get its first one in between, and never loses it, so one of the two applies. The number of tombstones becomes negative: they count as
+// deletions that there ever were, and not among those that there are. A stub needs no purge point: its last says what has expired. It needs no
 // facets.
 func emptyWhole(owner message.UserID, o bucket.Outline, purged message.ID) []mongo.WriteModel {
 	filter := append(bucketOf(owner, o.Sequence), ofThisVersion, noStub,

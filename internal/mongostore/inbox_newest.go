@@ -5,6 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -13,7 +14,8 @@ import (
 // fieldBuried marks a document that the first query returns for its tombstones. The others are returned for their entries.
 const fieldBuried = "buried"
 
-// Newest implements bucket.Store by one command with two queries. If nothing was deleted, the first query finds nothing.
+// Newest implements bucket.Store by one command with two queries. If nothing was deleted, the first query finds nothing. It may find many stubs, so
+// the batch is large: otherwise each hundred of them would take a round trip.
 func (s *Inbox) Newest(
 	ctx context.Context, owner message.UserID, low uint32, limit int, from uint32,
 ) (buckets []bucket.Bucket, d bucket.Deletions, err error) {
@@ -35,7 +37,7 @@ func (s *Inbox) Newest(
 	var bytes int
 	err = s.c.call(ctx, "read the newest buckets", func(ctx context.Context) error {
 		held, tombstoned, bytes = nil, nil, 0
-		cursor, err := s.c.Aggregate(ctx, pipeline)
+		cursor, err := s.c.Aggregate(ctx, pipeline, options.Aggregate().SetBatchSize(reply))
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ const (
 //
 // Tombstones are stored twice. In the entries they make the bucket refuse deleted messages. In a list of their own they are
 // counted, because a page needs all tombstones but the entries of only two buckets. The index on deleted holds the number of every bucket that
-// has, or as a stub had, tombstones. Pages count those above zero. The sum of the absolute values is that of all tombstones ever. The tombstone
+// has, or as a stub had, tombstones. Those above zero are there. The sum of the absolute values is that of all tombstones ever. The tombstone
 // keeps the id of a blanked entry.
 type bucketRecord struct {
 	Version    int32             `bson:"v"`

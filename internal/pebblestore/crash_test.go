@@ -141,7 +141,7 @@ func TestCrashAfterDelete(t *testing.T) {
 	inbox = open(t, crash(files)).Inbox()
 	d, err := bucket.ReadDeletions(t.Context(), inbox, "bob", 0)
 	require.NoError(t, err)
-	require.Equal(t, bucket.Deletions{Total: 1, Recent: []bucket.Tombstone{{Slot: 1, Position: 1, ID: entries[1].ID}}}, d)
+	require.Equal(t, bucket.Deletions{Total: 1, Ever: 1, Recent: []bucket.Tombstone{{Slot: 1, Position: 1, ID: entries[1].ID}}}, d)
 	buckets, err := bucket.ReadSection(t.Context(), inbox, bucket.Section{Owner: "bob"}, bucket.AllFields)
 	require.NoError(t, err)
 	require.Equal(t, []bucket.Entry{entries[0], {ID: entries[1].ID, Deleted: true}}, buckets[0].Entries)

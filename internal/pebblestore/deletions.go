@@ -221,8 +221,12 @@ func (s *Inbox) deletions(owner message.UserID, from uint32) (d bucket.Deletions
 		return bucket.Deletions{}, err
 	}
 	defer closeIter(it, &err)
-	if !it.First() {
-		return bucket.Deletions{}, it.Error()
+	gone, err := s.removedAt(it, owner)
+	if err != nil {
+		return bucket.Deletions{}, err
+	}
+	if d.Ever = gone.tombstones; !it.First() {
+		return d, it.Error()
 	}
 	value, err := it.ValueAndErr()
 	if err != nil {
@@ -231,6 +235,7 @@ func (s *Inbox) deletions(owner message.UserID, from uint32) (d bucket.Deletions
 	if d.Total, err = parseTotal(value); err != nil {
 		return bucket.Deletions{}, err
 	}
+	d.Ever += d.Total
 	for found := it.SeekGE(appendPlace(bytes.Clone(prefix), from, 0)); found; found = it.Next() {
 		t := bucket.Tombstone{}
 		t.Sequence, t.Slot = placeOf(it.Key())

@@ -20,6 +20,8 @@ type CountRequest struct {
 type Counted struct {
 	Tally
 
+	// Slots counts the taken slots, and Deleted all deletions that there ever were, before Slots was read.
+	Slots, Deleted int64
 	// Err wraps message.ErrCorrupt if the inbox is damaged. The Tally is zero then. Otherwise Err is nil.
 	Err error
 }
@@ -89,7 +91,7 @@ func countTogether(ctx context.Context, store Store, work []*counting) error {
 		return err
 	}
 	for _, c := range work {
-		c.result.Tally = Counts(c.Inventory)
+		*c.result = Counted{Tally: Counts(c.Inventory), Slots: c.Slots, Deleted: c.Deletions.Ever}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type Page struct {
 	// Buckets counts the buckets whose entries were read for this page, and Messages the messages that a Filter has had read.
 	Buckets  int
 	Messages int
-	// Slots counts the taken slots of the whole inbox, and Deleted its tombstones, as they were when the page shows them or before.
+	// Slots counts the taken slots of the whole inbox, and Deleted the deletions that there ever were, as they were when the page shows them or before.
 	Slots, Deleted int64
 	// Tally counts the whole inbox. It may be impossible: see Tally.Possible.
 	Tally Tally
@@ -114,7 +114,7 @@ func readPage(ctx context.Context, store Store, req PageRequest, order func(x, y
 	}
 	page, err := read(ctx, w)
 	if err == nil {
-		page.Buckets, page.Slots, page.Deleted = w.buckets(), w.head.End(store.Size()), w.counting.Deletions.Total
+		page.Buckets, page.Slots, page.Deleted = w.buckets(), w.head.End(store.Size()), w.counting.Deletions.Ever
 		page.Tally, err = w.tally(ctx)
 	}
 	if err != nil {

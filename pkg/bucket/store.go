@@ -126,8 +126,8 @@ func ReadSection(ctx context.Context, store Store, section Section, field Field)
 
 // Deletions are the tombstones of an inbox.
 type Deletions struct {
-	// Total counts all tombstones.
-	Total int64
+	// Total counts all tombstones but those of stubs. Ever also counts those, and so it only rises.
+	Total, Ever int64
 	// Recent are the tombstones in the buckets that the caller asked for, in no particular order.
 	Recent []Tombstone
 }
@@ -192,7 +192,7 @@ type Store interface {
 	// a crash loses messages that have not expired. Purged may be any purge point that the owner ever had, however old.
 	Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (Emptied, error)
 
-	// Deletions counts each owner's tombstones, but for those of stubs, and returns those in buckets from the sequence of its hint up. The results
+	// Deletions counts each owner's tombstones, and returns those in buckets from the sequence of its hint up. The results
 	// are in the order of from. No two of these may have the same owner.
 	Deletions(ctx context.Context, from []Head) ([]Deletions, error)
 }

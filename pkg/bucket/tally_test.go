@@ -53,7 +53,7 @@ func TestCountsWithFlagsCost(t *testing.T) {
 		*methods = nil
 		got, err := bucket.ReadCounts(t.Context(), seam, []bucket.CountRequest{{Owner: "ann", Basis: basis}, {Owner: "ben", Basis: basis}})
 		require.NoError(t, err)
-		require.Equal(t, []bucket.Counted{{Tally: want}, {Tally: want}}, got, name)
+		require.Equal(t, []bucket.Counted{{Tally: want, Slots: 2500}, {Tally: want, Slots: 2500}}, got, name)
 		require.Equal(t, append([]string{"Deletions", "Heads"}, test.more...), *methods, name)
 		*methods = nil
 		page, err := bucket.ReadPage(t.Context(), seam, bucket.PageRequest{Owner: "ann", Hint: bucket.Hint{Sequence: 49}, Basis: basis, Limit: 50})

@@ -77,6 +77,13 @@ func requireCounted(t tester, store bucket.Store, readers ...*reader) {
 		}
 		got, err := bucket.ReadCounts(t.Context(), store, requests)
 		require.NoError(t, err)
+		for i, r := range readers {
+			head, err := bucket.ReadHead(t.Context(), store, r.owner, r.hint)
+			require.NoError(t, err)
+			deletions, err := bucket.ReadDeletions(t.Context(), store, r.owner, 0)
+			require.NoError(t, err)
+			want[i].Slots, want[i].Deleted = head.End(store.Size()), deletions.Ever
+		}
 		require.Equal(t, want, got, "with the oldest bucket: %v", known)
 	}
 }

@@ -27,8 +27,13 @@ func (s suite) expiring(t *testing.T) Harness {
 
 func empty(t tester, store bucket.Store, low, high uint32, purged int) bucket.Emptied {
 	t.Helper()
+	before, err := bucket.ReadDeletions(t.Context(), store, owner, 0)
+	require.NoError(t, err)
 	freed, err := store.Empty(t.Context(), owner, low, high, id(purged))
 	require.NoError(t, err)
+	after, err := bucket.ReadDeletions(t.Context(), store, owner, 0)
+	require.NoError(t, err)
+	require.Equal(t, before.Ever, after.Ever, "deletions that there ever were")
 	require.True(t, freed.Entries == 0 || freed.Bytes > 0)
 	freed.Bytes = 0
 	return freed
@@ -231,7 +236,9 @@ func (s suite) changesAfterEmpty(t *testing.T) {
 	in := readInbox(t, h.Store, owner)
 	head := in[len(in)-1]
 	require.Equal(t, []bucket.Entry{{ID: id(1100), Deleted: true}, {Deleted: true}}, head.Entries[9:11])
-	require.Equal(t, before.Deletions.Total+2, s.deletions(t, h.Store, 0).Total)
+	after := s.deletions(t, h.Store, 0)
+	require.Equal(t, []int64{before.Deletions.Total + 2, before.Deletions.Ever + 2}, []int64{after.Total, after.Ever})
+	require.Greater(t, after.Ever, after.Total)
 	require.NoError(t, bucket.Delete(ctx, h.Store, owner, bucket.Hint{}, id(1250)), "it has not expired")
 	require.Zero(t, empty(t, h.Store, 2, 2, 1200))
 	require.Equal(t, bucket.Emptied{Buckets: 1, Entries: 8}, empty(t, h.Store, 2, 2, 1290))

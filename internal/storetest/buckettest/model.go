@@ -27,6 +27,7 @@ type Model struct {
 	late    map[slotOf]message.ID            // the least id of each bucket that was at or below the floor when it was pushed; slot is 0
 	removed map[message.UserID]bucket.Bucket // the stub that stands for the buckets that were removed
 	facets  map[slotOf][]attribute.Facet     // those of each bucket; slot is 0
+	gone    map[message.UserID]int64         // how many tombstones were in buckets that were emptied
 }
 
 // slotOf names a slot of an owner's inbox.
@@ -40,7 +41,7 @@ type slotOf struct {
 func NewModel(size bucket.Size) *Model {
 	return &Model{
 		size: size, inboxes: map[message.UserID]map[uint32]*bucket.Bucket{}, blanked: map[slotOf]message.ID{}, late: map[slotOf]message.ID{},
-		removed: map[message.UserID]bucket.Bucket{}, facets: map[slotOf][]attribute.Facet{},
+		removed: map[message.UserID]bucket.Bucket{}, facets: map[slotOf][]attribute.Facet{}, gone: map[message.UserID]int64{},
 	}
 }
 
@@ -256,6 +257,7 @@ func (m *Model) deletions(owner message.UserID, from uint32) (d bucket.Deletions
 			}
 		}
 	}
+	d.Ever = d.Total + m.gone[owner]
 	return d
 }
 

@@ -50,6 +50,9 @@ func (m *Model) emptyWhole(b *bucket.Bucket) bucket.Emptied {
 			freed.Entries++
 			freed.Bytes += sizeOf(e)
 		}
+		if e.Deleted {
+			m.gone[b.Owner]++
+		}
 		delete(m.blanked, slotOf{b.Owner, b.Sequence, slot})
 	}
 	delete(m.late, slotOf{owner: b.Owner, sequence: b.Sequence})
