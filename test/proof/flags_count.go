@@ -22,6 +22,8 @@ const (
 	pieceFlags
 	pieceHead
 	pieceTombstones
+	pieceEntries  // for the live stream: all buckets at once
+	pieceRevision // the revision of the flags again (a mutation)
 )
 
 type flagReader struct {
@@ -31,10 +33,9 @@ type flagReader struct {
 
 // look reads all at one moment.
 func (m *flagging) look(s *flagged) (v flagView) {
-	for _, p := range [...]piece{pieceUser, pieceFlags, pieceHead, pieceTombstones} {
+	for _, p := range [...]piece{pieceUser, pieceFlags, pieceHead, pieceTombstones, pieceEntries} {
 		m.read(s, &v, p)
 	}
-	v.stubs, v.buried = s.stubs, s.dead
 	return v
 }
 
@@ -53,6 +54,9 @@ func (m *flagging) read(s *flagged, v *flagView, p piece) {
 				v.dead |= 1 << at
 			}
 		}
+	case pieceEntries:
+		v.stubs, v.buried = s.stubs, s.dead
+	case pieceRevision:
 	}
 }
 

@@ -209,6 +209,34 @@ const (
 	gapsByNumber
 	gapsKept
 
+	flagsUnsent
+	mapsApart
+	emptyFlagsRemoved
+	knownStays
+	olderIgnored
+	olderFlagsIgnored
+	olderByHeld
+	olderMarksIgnored
+	gapFlagsIgnored
+	droppedIgnored
+	owedUntilBreak
+	goneCut
+	stubsUncounted
+	deletedReadLate
+	skippedByLimit
+	marksUncompared
+	hashUncompared
+	gapsUncompared
+	epochStays
+	recountUnnumbered
+	pageSlotsUnchecked
+	pageDeletedUnchecked
+	pageFlagsUnchecked
+	pageMarksUnchecked
+	pageBeyondReset
+	expiredReturns
+	pageCounts
+
 	mutations // how many there are, with correct
 )
 
@@ -340,7 +368,7 @@ func shortcuts() []shortcut {
 	scans(arcReplaced, "an arc that replaces an earlier one", missing)
 	missing.owners = 4 // so that the scan is not back at once
 	scans(sinceKept, "an arc that becomes longer and keeps the counts behind it", missing)
-	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), blockShortcuts(), claimShortcuts(), closeShortcuts(), flagShortcuts())
+	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), blockShortcuts(), claimShortcuts(), closeShortcuts(), flagShortcuts(), streamShortcuts())
 }
 
 // search returns a function that explores a model.
