@@ -42,6 +42,7 @@ type Config struct {
 	Embedded    Embedded    `key:"embedded"`
 	MongoDB     MongoDB     `key:"mongodb"`
 	HTTP        HTTP        `key:"http"`
+	Stream      Stream      `key:"stream"`
 	Auth        Auth        `key:"auth"`
 	TLS         TLS         `key:"tls"`
 	Backup      Backup      `key:"backup"`
@@ -124,10 +125,8 @@ type Identities struct {
 // List returns the further kinds.
 func (i Identities) List() []identity.Kind {
 	var kinds []identity.Kind
-	for name := range strings.SplitSeq(i.Kinds, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			kinds = append(kinds, identity.Kind(name))
-		}
+	for _, name := range list(i.Kinds) {
+		kinds = append(kinds, identity.Kind(name))
 	}
 	return kinds
 }
@@ -186,6 +185,29 @@ type HTTP struct {
 	MaxHeader         Size          `key:"max_header"`
 	MaxConnections    int           `key:"max_connections"`
 	Memory            Size          `key:"memory"`
+	Origins           string        `key:"origins"`
+}
+
+// OriginList returns the origins of pages that may call the API.
+func (h HTTP) OriginList() []string { return list(h.Origins) }
+
+// list returns the parts of a text between commas.
+func list(text string) (parts []string) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// Stream configures the streams of inboxes.
+type Stream struct {
+	Max          int           `key:"max"`
+	PerUser      int           `key:"per_user"`
+	WriteTimeout time.Duration `key:"write_timeout"`
+	Heartbeat    time.Duration `key:"heartbeat"`
+	LookEvery    time.Duration `key:"look_every"`
 }
 
 // Auth configures authentication. Without either file there is none.

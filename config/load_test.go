@@ -78,7 +78,9 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 		"mongodb.uri_file": "/g", "mongodb.ca_file": "/h", "mongodb.cert_file": "/i", "auth.tokens_file": "/j", "auth.jwt_keys_file": "/k",
 		"auth.jwt_audience": "fanmail", "auth.jwt_issuer": "https://issuer", "auth.grace": "2h", "tls.cert_file": "/l", "tls.key_file": "/m", "tls.client_ca_file": "/n",
 		"rate.sender": "1", "rate.sender_burst": "2", "rate.address": "3", "rate.address_burst": "4", "rate.edges": "5",
-		"backup.dir": "/o", "http.max_connections": "30", "http.max_header": "9KiB", "http.memory": "33MiB", "log.level": "debug", "log.format": "console",
+		"backup.dir": "/o", "http.max_connections": "30", "http.max_header": "9KiB", "http.memory": "33MiB", "http.origins": "https://app.example.com",
+		"stream.max": "5", "stream.per_user": "6", "stream.write_timeout": "7s", "stream.heartbeat": "8s", "stream.look_every": "9s",
+		"log.level": "debug", "log.format": "console",
 	}
 	for _, key := range config.Keys() {
 		value, found := other[key.Name]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -68,6 +69,16 @@ func (c Config) http(v *validator) {
 	within(v, "http.max_connections", c.HTTP.MaxConnections, 0, 1_000_000)
 	within(v, "http.max_header", c.HTTP.MaxHeader, 4*KiB, 16*MiB)
 	within(v, "http.memory", c.HTTP.Memory, 32*MiB, 1024*GiB)
+	for _, origin := range c.HTTP.OriginList() {
+		u, err := url.Parse(origin)
+		v.require("http.origins", err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") && origin == u.Scheme+"://"+u.Host,
+			"has %q, which is not an origin: give scheme and host, such as https://app.example.com", origin)
+	}
+	within(v, "stream.max", c.Stream.Max, 0, 1_000_000)
+	within(v, "stream.per_user", c.Stream.PerUser, 1, 1_000_000)
+	within(v, "stream.write_timeout", c.Stream.WriteTimeout, 10*time.Millisecond, time.Hour)
+	within(v, "stream.heartbeat", c.Stream.Heartbeat, 10*time.Millisecond, time.Hour)
+	within(v, "stream.look_every", c.Stream.LookEvery, 10*time.Millisecond, time.Hour)
 	// A login may wait that long when its request has been read, and is to be answered then.
 	within(v, "http.write_timeout", c.HTTP.WriteTimeout, c.HTTP.ReadTimeout+client.MaxLoginWait, day)
 }

@@ -35,6 +35,9 @@ func TestHTTPRouteRoutes(t *testing.T) {
 	expressions := map[string][]string{}
 	for _, rule := range rules {
 		rule := rule.(map[string]any)
+		timeouts, _, err := unstructured.NestedStringMap(rule, "timeouts")
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"request": "0s"}, timeouts, "a stream has no end")
 		backends, _, err := unstructured.NestedSlice(rule, "backendRefs")
 		require.NoError(t, err)
 		require.Len(t, backends, 1)

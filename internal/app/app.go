@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/live"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/telemetry"
@@ -58,6 +59,7 @@ type App struct {
 	// settings has the rules in force.
 	settings *settings.Current
 	appender *bucket.Appender
+	live     *live.Service // nil in a process that serves no inboxes
 }
 
 // New returns an App that is not started.
@@ -147,6 +149,9 @@ func (a *App) Appender() *bucket.Appender { return a.appender }
 // Stop accepts no more requests and tasks, lets those in progress finish until ctx ends, and closes the store and the bus. It is
 // idempotent.
 func (a *App) Stop(ctx context.Context) error {
+	if a.live != nil {
+		a.live.Drain()
+	}
 	err := a.server.stop(ctx)
 	err = errors.Join(err, a.group.Stop(ctx), a.world.close())
 	a.flush(ctx)

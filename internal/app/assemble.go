@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/live"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
@@ -86,6 +88,7 @@ func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	s.services.Ready, s.services.Metrics = a.ready, telemetry.MetricsHandler(a.opts.Metrics)
 	return httpapi.New(s.services, a.secure(httpapi.Options{
 		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
+		StreamWriteTimeout: a.config.Stream.WriteTimeout, StreamHeartbeat: a.config.Stream.Heartbeat, Origins: a.config.HTTP.OriginList(),
 		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now, Metrics: a.opts.Metrics, Memory: s.memory,
 	}))
 }
@@ -229,6 +232,12 @@ func (s *assembly) inboxes() {
 		},
 	)
 	s.services.Inbox = inboxes
+	s.live = live.New(inboxes, s.wakeups, live.Options{
+		Max: cmp.Or(s.config.Stream.Max, s.server.most*3/4), PerUser: s.config.Stream.PerUser, LookEvery: s.config.Stream.LookEvery,
+		Reserve: s.memory.Hold, Logger: s.opts.Logger, Metrics: s.opts.Metrics,
+	})
+	s.services.Live = s.live
+	s.run("streams", s.live.Run)
 	s.services.Audit = audit.New(
 		audit.Stores{
 			Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Buckets: p.Inbox, Appender: s.appender,

@@ -290,3 +290,37 @@ func TestCountsCostFewCommands(t *testing.T) {
 	require.NotContains(t, sent, "getMore", "each query has one reply")
 	t.Log(len(sent), "commands,", documents, "documents")
 }
+
+// The inboxes of 1,000 idle streams are checked by eight commands, or nine if one of them has flags. A look that finds a message takes four.
+func TestStreamsCost(t *testing.T) {
+	t.Parallel()
+	m := newMeasured(t)
+	watched, steps := make([]inbox.Watched, 1000), make([]userstate.Step, 1000)
+	for i := range watched {
+		watched[i] = inbox.Watched{User: message.UserID(fmt.Sprintf("user-%d", i)), Peek: true}
+		steps[i] = userstate.Step{From: userstate.State{User: watched[i].User}, To: storetest.Seen(watched[i].User, time.Now(), rig.DormantAfter)}
+	}
+	steps[7].To.Flagged = true
+	_, err := m.Users().Step(t.Context(), steps)
+	require.NoError(t, err)
+	start, err := m.inboxes.Changes(t.Context(), "user-0", inbox.FrameRequest{Peek: true})
+	require.NoError(t, err)
+	m.take()
+	behind, err := m.inboxes.Behind(t.Context(), watched)
+	require.NoError(t, err)
+	require.Len(t, behind, 1000)
+	sent, _ := m.take()
+	slices.Sort(sent)
+	require.Equal(t, append([]string{"find flags"}, append(slices.Repeat([]string{"find inbox"}, 2+5), "find users")...), sent)
+
+	id, err := message.NewGenerator(time.Now, rig.UniqueBytes{}).Next()
+	require.NoError(t, err)
+	_, err = m.appender.Append(t.Context(), []bucket.Append{{Owner: "user-0", Entries: []bucket.Entry{{ID: id, From: "ben"}}}})
+	require.NoError(t, err)
+	m.take()
+	frame, err := m.inboxes.Changes(t.Context(), "user-0", inbox.FrameRequest{Cursor: start.Cursor, Peek: true})
+	require.NoError(t, err)
+	require.Len(t, frame.Entries, 1)
+	sent, _ = m.take()
+	require.Equal(t, []string{"find users", "find inbox", "find inbox", "find inbox"}, sent)
+}

@@ -49,10 +49,18 @@ func newHTTPServer(cfg config.Config, logger zerolog.Logger) *httpServer {
 		WriteTimeout:      cfg.HTTP.WriteTimeout,
 		IdleTimeout:       cfg.HTTP.IdleTimeout,
 		MaxHeaderBytes:    int(cfg.HTTP.MaxHeader),
+		Protocols:         new(http.Protocols),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsPerConnection},
 		ErrorLog:          log.New(connectionErrors{logger.Sample(&zerolog.BurstSampler{Burst: 20, Period: 10 * time.Second})}, "", 0),
 	}
+	s.server.Protocols.SetHTTP1(true)
+	s.server.Protocols.SetHTTP2(true)
+	s.server.Protocols.SetUnencryptedHTTP2(true)
 	return s
 }
+
+// streamsPerConnection is how many requests an HTTP/2 connection may have at a time. A gateway holds one open for each user.
+const streamsPerConnection = 1000
 
 // limit bounds the number of connections. It is called before start.
 func (s *httpServer) limit(connections int) {

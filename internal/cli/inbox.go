@@ -26,6 +26,7 @@ type inboxCommand struct {
 	options client.InboxOptions
 	all     bool
 	asUser  bool
+	follow  bool
 	countBy string
 	purge   client.Purge
 }
@@ -45,15 +46,19 @@ func newInbox(p program.Process) *cobra.Command {
 			"page may be empty although there are older messages: --all looks at everything.\n\n" +
 			"With --count-by, print instead how many of the newest 1,000 messages, and how many unread ones, each author has\n" +
 			"(from), or each value of a declared attribute (attr:NAME).\n\n" +
+			"With --follow, print the newest messages, oldest first, and then each message as it arrives, until an interrupt or\n" +
+			"SIGTERM. A deletion and another change of the counts have a line of their own. The command connects again when the\n" +
+			"connection is lost, and misses nothing.\n\n" +
 			"With --purge-until, let all messages up to a time expire instead, permanently, and print how many.",
 		Example: "  fanmail inbox ben --limit 10\n  fanmail inbox ben --all --json | jq -r .id\n" +
 			"  fanmail inbox ben --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z\n" +
 			"  fanmail inbox ben --unread --from ann --attr total:gte:64 --attr type:in:invoice,reminder --all\n" +
 			"  fanmail inbox ben --count-by attr:type\n" +
+			"  fanmail inbox ben --follow --json | jq -r '.messages[]?.body'\n" +
 			"  fanmail inbox ben --purge-until 2026-01-01T00:00:00Z --dry-run",
 		Args: program.Exactly("USER"),
 	}
-	i := inboxCommand{process: p, output: newOutput(p, cmd, "print the page or the number as JSON; with --all, each message as one line of JSON")}
+	i := inboxCommand{process: p, output: newOutput(p, cmd, "print the page or the number as JSON; with --all, a line of JSON for each message, with --follow for each change")}
 	cmd.Flags().IntVar(&i.options.Limit, "limit", 50, "maximum number of messages to print")
 	cmd.Flags().StringVar((*string)(&i.options.Before), "before", "", "cursor of the page to print, from the page before")
 	for name, bound := range map[string]struct {
@@ -74,6 +79,7 @@ func newInbox(p program.Process) *cobra.Command {
 	cmd.Flags().StringVar((*string)(&i.options.From), "from", "", "print only messages of this author")
 	cmd.Flags().BoolVar(&i.options.Unread, "unread", false, "print only unread messages")
 	cmd.Flags().BoolVar(&i.all, "all", false, "print all messages")
+	cmd.Flags().BoolVar(&i.follow, "follow", false, "print messages as they arrive")
 	cmd.Flags().StringVar(&i.countBy, "count-by", "", "print counts by `what`: from, or attr:NAME")
 	cmd.Flags().BoolVar(&i.purge.DryRun, "dry-run", false, "with --purge-until, only print how many messages would expire")
 	cmd.Flags().Var(&archived{&i.options.Archived}, "archived", "print no archived messages (false), only these (true), or all")
@@ -121,6 +127,9 @@ func (i *inboxCommand) run(ctx context.Context, cmd *cobra.Command, c *client.Cl
 	if err := i.checkCount(cmd); err != nil {
 		return err
 	}
+	if err := i.checkFollow(cmd); err != nil {
+		return err
+	}
 	purges := cmd.Flags().Changed("purge-until")
 	if err := i.checkPurge(cmd, purges); err != nil {
 		return err
@@ -129,6 +138,8 @@ func (i *inboxCommand) run(ctx context.Context, cmd *cobra.Command, c *client.Cl
 	switch {
 	case purges:
 		return i.printPurged(ctx, c, user)
+	case i.follow:
+		return i.printFollowed(ctx, c, user)
 	case i.countBy != "":
 		return i.printCounts(ctx, c, user)
 	case i.all:

@@ -68,6 +68,11 @@ func (s *server) admit(w *response, r *http.Request, a access) error {
 	if err := s.crossOrigin(r); err != nil {
 		return err
 	}
+	return s.identify(w, r, a)
+}
+
+// identify finds out whose request it is, and whether that client may make it.
+func (s *server) identify(w *response, r *http.Request, a access) error {
 	principal, err := s.authenticate(w, r)
 	if err != nil {
 		return err

@@ -107,6 +107,8 @@ var uses = map[string]struct{ target, body, may string }{
 	"POST /v1/users/{user}/login":                  {"/v1/users/bob/login", "", "bob gateway operator"},
 	"GET /v1/users/{user}/inbox":                   {"/v1/users/bob/inbox", "", "bob gateway operator"},
 	"GET /v1/users/{user}/inbox/counts":            {"/v1/users/bob/inbox/counts?by=from", "", "bob gateway operator"},
+	"GET /v1/users/{user}/inbox/changes":           {"/v1/users/bob/inbox/changes", "", "bob gateway operator"},
+	"GET /v1/users/{user}/inbox/events":            {"/v1/users/bob/inbox/events?cursor=x", "", "bob gateway operator"}, // refused later
 	"POST /v1/users/{user}/inbox/read":             {"/v1/users/bob/inbox/read", `{"up_to":"ID"}`, "bob gateway operator"},
 	"POST /v1/users/{user}/inbox/seen":             {"/v1/users/bob/inbox/seen", `{}`, "bob gateway operator"},
 	"POST /v1/users/{user}/inbox:mark":             {"/v1/users/bob/inbox:mark", `{"ids":["ID"],"read":true}`, "bob gateway operator"},

@@ -23,7 +23,15 @@ func (s *server) explain(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, client.ContentJSON, explanation(explained))
+	answer := explanation(explained)
+	state, there, err := s.Inbox.StateOf(r.Context(), user, id)
+	if err != nil {
+		return err
+	}
+	if there {
+		answer.Read, answer.Archived = &state.Read, &state.Archived
+	}
+	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
 }
 
 func explanation(e audit.Explanation) client.Explanation {

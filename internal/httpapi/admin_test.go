@@ -27,7 +27,7 @@ import (
 // audited returns a world whose handler audits inboxes in these buckets. It has no other services.
 func audited(t *testing.T, w *world, buckets bucket.Store) *world {
 	t.Helper()
-	var services httpapi.Services
+	services := httpapi.Services{Inbox: w.services.Inbox}
 	addAudit(t, w, &services, buckets)
 	w.handler = httpapi.New(services, httpapi.Options{PageMax: 200, BatchLines: 10_000, Logger: zerolog.New(w.log), Now: w.clock})
 	return w

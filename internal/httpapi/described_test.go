@@ -24,6 +24,7 @@ import (
 // description is the OpenAPI document, changed so that answers may have only the described fields.
 var description = sync.OnceValues(func() (*openapi3.T, error) {
 	openapi3filter.RegisterBodyDecoder(client.ContentNDJSON, readLines)
+	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.RegisteredBodyDecoder("text/plain"))
 	var root any
 	if err := json.Unmarshal(api.OpenAPI(), &root); err != nil {
 		return nil, err

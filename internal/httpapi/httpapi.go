@@ -18,6 +18,7 @@ import (
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/live"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
@@ -32,6 +33,9 @@ import (
 const (
 	// defaultIdleTimeout is longer than the pauses of a working network.
 	defaultIdleTimeout = time.Minute
+	// defaultStreamWriteTimeout is long for a frame, and defaultStreamHeartbeat below what proxies wait for a silent connection.
+	defaultStreamWriteTimeout = 20 * time.Second
+	defaultStreamHeartbeat    = 25 * time.Second
 	// refusalBurst and refusalPeriod limit how often the server logs a refused token: 10 times in 10 s. So a client that guesses
 	// tokens cannot fill the log.
 	refusalBurst  = 10
@@ -46,13 +50,14 @@ type Services struct {
 	Following  *following.Service
 	Identities *identities.Service
 	Topics     *topics.Service
-	// Inbox, Rehydrate, Audit, DeadLetters, Settings and Retention are the services of the role rehydrator. Either all are set or none.
+	// Inbox, Rehydrate, Audit, DeadLetters, Settings, Retention and Live are the services of the role rehydrator. Either all are set or none.
 	Inbox       *inbox.Service
 	Rehydrate   *rehydrate.Service
 	Audit       *audit.Service
 	DeadLetters *deadletter.Service
 	Settings    *settings.Service
 	Retention   *retention.Walker
+	Live        *live.Service
 	// Backup makes backups of the store. It is nil if the store is not embedded.
 	Backup *backup.Service
 	// Room returns nil, or the reason why the store has no room for new messages and edges. A nil Room means that there is always
@@ -84,6 +89,10 @@ type Options struct {
 	LocalOnly bool
 	// SenderRate limits the messages of one sender, AddressRate the requests of one address, EdgeRate the new edges of one user.
 	SenderRate, AddressRate, EdgeRate Rate
+	// StreamWriteTimeout is how long the write of a frame may take, and StreamHeartbeat how long a stream is silent; 0 means 20 s and 25 s.
+	StreamWriteTimeout, StreamHeartbeat time.Duration
+	// Origins are those of pages that may call the API, such as https://app.example.com.
+	Origins []string
 	// Memory bounds what requests hold in memory together; nil bounds nothing.
 	Memory *Memory
 	// Now is the clock that measures requests. It is required.
@@ -101,10 +110,12 @@ func New(services Services, opts Options) http.Handler {
 
 func newServer(services Services, opts Options) *server {
 	opts.IdleTimeout = cmp.Or(opts.IdleTimeout, defaultIdleTimeout)
+	opts.StreamWriteTimeout = cmp.Or(opts.StreamWriteTimeout, defaultStreamWriteTimeout)
+	opts.StreamHeartbeat = cmp.Or(opts.StreamHeartbeat, defaultStreamHeartbeat)
 	return &server{
 		Services: services, opts: opts, panics: panics.NewRecorder(opts.Logger, opts.Metrics, "request"),
 		measured: newMetrics(opts.Metrics), mux: http.NewServeMux(), routed: make(map[string]methods), instance: rand.Text()[:8],
-		anyone: auth.Anyone(), sites: http.NewCrossOriginProtection(),
+		anyone: auth.Anyone(), sites: sites(opts.Origins),
 		senders: newLimiter(opts.SenderRate, opts.Now), addresses: newLimiter(opts.AddressRate, opts.Now),
 		edges:    newLimiter(opts.EdgeRate, opts.Now),
 		refusals: opts.Logger.Sample(&zerolog.BurstSampler{Burst: refusalBurst, Period: refusalPeriod}),

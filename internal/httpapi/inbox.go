@@ -93,9 +93,7 @@ func writePage(w *response, page inbox.Page) error {
 	encoder := newEncoder(b)
 	head := client.InboxPage{
 		Messages: []client.InboxMessage{}, Next: client.Cursor(page.Next), Cursor: page.Cursor, Tally: client.Tally(page.Tally), Complete: page.Complete,
-	}
-	if !page.ReadUpTo.IsZero() {
-		head.ReadUpTo = &page.ReadUpTo
+		ReadUpTo: idOrNil(page.ReadUpTo), Version: page.Version,
 	}
 	if err := encoder.Encode(head); err != nil {
 		return err
@@ -107,10 +105,7 @@ func writePage(w *response, page inbox.Page) error {
 	for _, e := range page.Entries {
 		b.Reset()
 		b.WriteString(text)
-		if err := encoder.Encode(client.InboxMessage{
-			ID: e.ID, From: e.From, Sent: client.Time{Time: e.Sent()}, To: e.To, ToCount: e.ToCount, Audience: e.Audience, Topics: e.Topics,
-			Body: e.Body, ContentType: e.ContentType, Attrs: e.Attrs, Read: e.Read, Archived: e.Archived,
-		}); err != nil {
+		if err := encoder.Encode(wireMessage(e)); err != nil {
 			panic(fmt.Errorf("encode message %s: %w", e.ID, err)) // the answer has begun
 		}
 		b.Truncate(b.Len() - 1) // the line break
@@ -124,6 +119,13 @@ func writePage(w *response, page inbox.Page) error {
 	}
 	_, _ = io.WriteString(w, text+"]"+after)
 	return nil
+}
+
+func wireMessage(m inbox.Message) client.InboxMessage {
+	return client.InboxMessage{
+		ID: m.ID, From: m.From, Sent: client.Time{Time: m.Sent()}, To: m.To, ToCount: m.ToCount, Audience: m.Audience, Topics: m.Topics,
+		Body: m.Body, ContentType: m.ContentType, Attrs: m.Attrs, Read: m.Read, Archived: m.Archived,
+	}
 }
 
 // countsBytes has room for the longest ids, each byte escaped.

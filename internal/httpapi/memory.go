@@ -48,8 +48,14 @@ func NewMemory(total int64) *Memory {
 
 // Reserve waits until so many bytes are free, and takes them, or all if there are never so many. The caller must call release once.
 func (m *Memory) Reserve(ctx context.Context, bytes int64) (release func(), err error) {
+	keep, err := m.Hold(ctx, bytes)
+	return func() { keep(0) }, err
+}
+
+// Hold is Reserve with a function that gives back all but so many bytes. The caller must at last keep 0.
+func (m *Memory) Hold(ctx context.Context, bytes int64) (keep func(bytes int64), err error) {
 	r, err := m.reserve(ctx, bytes)
-	return func() { r.keep(0) }, err
+	return r.keep, err
 }
 
 func (m *Memory) reserve(ctx context.Context, bytes int64) (reservation, error) {

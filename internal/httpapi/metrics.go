@@ -26,6 +26,8 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	inFlight prometheus.Gauge
 	noRoom   prometheus.Counter
+	// cutStreams counts streams whose client did not read, and streamBytes what streams have sent.
+	cutStreams, streamBytes prometheus.Counter
 	// routes has the metrics of each pattern and method.
 	routes map[string]map[string]*endpointMetrics
 }
@@ -50,7 +52,11 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		noRoom: factory.NewCounter(prometheus.CounterOpts{
 			Name: "fanmail_no_room_refusals_total", Help: "Requests with messages or edges that were refused because the disk is nearly full.",
 		}),
-		routes: make(map[string]map[string]*endpointMetrics),
+		cutStreams: factory.NewCounter(prometheus.CounterOpts{
+			Name: "fanmail_streams_cut_total", Help: "Streams that were ended because their client did not read within stream.write_timeout.",
+		}),
+		streamBytes: factory.NewCounter(prometheus.CounterOpts{Name: "fanmail_stream_bytes_total", Help: "Bytes of the frames that were sent as events."}),
+		routes:      make(map[string]map[string]*endpointMetrics),
 	}
 	m.add(noRoute)
 	return m
@@ -70,8 +76,8 @@ func (m *metrics) add(route string, methods ...string) {
 	}
 }
 
-// count counts and measures an answered request. A HEAD counts as a GET.
-func (m *metrics) count(pattern, method string, status int, took time.Duration) {
+// count counts and measures an answered request. A HEAD counts as a GET. A stream is as long as its client likes, so it is not measured.
+func (m *metrics) count(pattern, method string, status int, took time.Duration, stream bool) {
 	route, ok := m.routes[pattern]
 	if !ok {
 		route = m.routes[noRoute]
@@ -83,7 +89,9 @@ func (m *metrics) count(pattern, method string, status int, took time.Duration) 
 	if !ok {
 		e = route[otherMethod]
 	}
-	e.duration.Observe(took.Seconds())
+	if !stream {
+		e.duration.Observe(took.Seconds())
+	}
 	if class := status / 100; class > 1 && class < len(classes) {
 		e.classes[class].Inc()
 	}

@@ -68,7 +68,7 @@ const unfinishedDetail = "the user has returned, and the server is still rebuild
 func newProblem(t client.ProblemType, field, detail string) *client.Problem {
 	k := kinds[t]
 	p := &client.Problem{Type: t, Title: k.title, Status: k.status, Detail: detail, Field: field}
-	if k.status == http.StatusServiceUnavailable {
+	if k.status == http.StatusServiceUnavailable || k.status == http.StatusTooManyRequests {
 		p.RetryAfter = publish.RetryAfter
 	}
 	return p

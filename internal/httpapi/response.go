@@ -37,6 +37,9 @@ type response struct {
 	unread bool
 	// gone reports whether the client has ended the request, and not the server; cut the reverse.
 	gone, cut func() bool
+	// opened makes the request one that waits for something to happen: it counts no more as in progress, and its span ends.
+	opened func()
+	stream bool
 	// left is the error of a request that could not be finished because its client is gone; nil if there is none.
 	left error
 }
@@ -95,11 +98,20 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	// A context that the server cancels has another cause. That of a deadline is context.DeadlineExceeded.
 	w.gone = func() bool { return errors.Is(context.Cause(ctx), context.Canceled) }
 	w.cut = func() bool { return ctx.Err() != nil && !w.gone() }
+	end := sync.OnceFunc(func() { s.end(w, r, span) })
+	w.opened = func() {
+		w.stream = true
+		s.measured.inFlight.Dec()
+		end()
+	}
 	defer func() {
-		defer s.end(w, r, span)
+		defer end()
 		s.recovered(w, r, recover())
 		s.logRequest(w, r, started)
 	}()
+	if s.shared(w, r) {
+		return
+	}
 	if !clean(r.URL.EscapedPath()) {
 		s.fail(w, errNoPath)
 		return
@@ -124,8 +136,10 @@ func (s *server) recovered(w *response, r *http.Request, cause any) {
 }
 
 func (s *server) measure(w *response, r *http.Request, started time.Time) {
-	s.measured.inFlight.Dec()
-	s.measured.count(r.Pattern, r.Method, w.outcome(), s.opts.Now().Sub(started))
+	if !w.stream {
+		s.measured.inFlight.Dec()
+	}
+	s.measured.count(r.Pattern, r.Method, w.outcome(), s.opts.Now().Sub(started), w.stream)
 }
 
 func (s *server) logRequest(w *response, r *http.Request, started time.Time) {

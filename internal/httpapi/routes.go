@@ -79,6 +79,12 @@ func (s *server) routes() {
 	rehydrator.route("/v1/users/{user}/inbox/counts", methods{
 		http.MethodGet: {handle: forUser(s.countInbox), access: owner, query: []string{"by"}, memory: pageMemory},
 	})
+	rehydrator.route("/v1/users/{user}/inbox/changes", methods{
+		http.MethodGet: {handle: forUser(s.changes), access: owner, query: []string{"cursor", "peek", "wait"}},
+	})
+	rehydrator.route("/v1/users/{user}/inbox/events", methods{
+		http.MethodGet: {handle: forUser(s.events), access: owner, query: []string{"cursor", "peek"}},
+	})
 	rehydrator.route("/v1/users/{user}/inbox/read", methods{
 		http.MethodPost: {handle: forUser(s.markRead), access: owner, body: true},
 	})

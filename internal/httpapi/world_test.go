@@ -21,12 +21,14 @@ import (
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
+	"github.com/fanmail/fanmail/internal/live"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/internal/topics"
+	"github.com/fanmail/fanmail/internal/wake"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -46,6 +48,7 @@ type world struct {
 	appender *bucket.Appender
 	// work runs rehydrations until the test ends.
 	work func()
+	hub  *wake.Hub
 	bus  *emitter
 	log  *telemetrytest.Buffer
 
@@ -130,7 +133,13 @@ func newWorld(tb testing.TB, change settings) *world {
 		Partitions: partitions, Rules: userstate.DefaultRules, Now: w.clock, Clock: func(context.Context) (time.Time, bool, error) { return w.clock(), true, nil },
 	})
 	subscriptions := topics.New(db.Topics(), db.Edges(), followings, topics.Options{Partitions: partitions, Now: w.clock})
+	inboxes := inbox.New(
+		inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender, Flags: db.Flags()}, rehydrator,
+		inbox.Options{Rules: userstate.DefaultRules, Now: w.clock, Expired: w.expired},
+	)
+	w.hub = wake.New(wake.Options{})
 	services := httpapi.Services{
+		Live:       live.New(inboxes, w.hub, live.Options{Max: 4, PerUser: 2, LookEvery: time.Hour, Logger: options.Logger}),
 		Identities: identified,
 		Publish: publish.New(messages, db.Keys(), w.bus, publish.Options{
 			Identities: identified, Limits: options.Limits, Rules: userstate.DefaultRules, KeyTTL: func() time.Duration { return 24 * time.Hour }, Unknown: subscriptions.Unknown, Now: w.publisherClock, Random: change.random, Logger: zerolog.Nop(),
@@ -143,10 +152,7 @@ func newWorld(tb testing.TB, change settings) *world {
 		}),
 		Following: followings,
 		Topics:    subscriptions,
-		Inbox: inbox.New(
-			inbox.Stores{Buckets: db.Inbox(), Users: db.Users(), Appender: w.appender, Flags: db.Flags()}, rehydrator,
-			inbox.Options{Rules: userstate.DefaultRules, Now: w.clock, Expired: w.expired},
-		),
+		Inbox:     inboxes,
 		Rehydrate: rehydrator,
 		Metrics:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured\n") }),
 		Ready:     func(context.Context) (reasons, limited []client.Reason) { return change.ready, change.limited },
@@ -268,6 +274,7 @@ func (w *world) deliver(tb testing.TB, owner message.UserID, first, last int) {
 	results, err := w.appender.Append(tb.Context(), []bucket.Append{a})
 	require.NoError(tb, err)
 	require.NoError(tb, results[0].Err)
+	w.hub.Changed(owner)
 }
 
 // contents is all data of some users that requests can change.

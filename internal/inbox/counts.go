@@ -113,22 +113,13 @@ func (s *Service) countOnce(ctx context.Context, users []message.UserID) ([]tall
 	if err != nil {
 		return nil, err
 	}
-	all := make([]tallied, len(looked))
-	var flagged []message.UserID
+	all, states := make([]tallied, len(looked)), make([]userstate.State, len(looked))
 	for i, l := range looked {
-		if all[i].state, all[i].Err = l.State, l.Err; l.Err == nil && s.flagged(l.State) {
-			flagged = append(flagged, l.State.User)
-		}
+		all[i].state, all[i].Err, states[i] = l.State, l.Err, l.State
 	}
-	flags := make(map[message.UserID]flag.Looked, len(flagged))
-	if len(flagged) > 0 {
-		records, err := s.stores.Shown.Flags.Lookup(ctx, flagged)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range records {
-			flags[l.Record.Owner] = l
-		}
+	flags, err := s.lookupFlags(ctx, states)
+	if err != nil {
+		return nil, err
 	}
 	var requests []bucket.CountRequest
 	var of []int

@@ -175,10 +175,13 @@ func (v view) read(f bucket.Found) bool {
 	return flagsOf(v.flags, v.size, f).Read(v.state.ReadMark.Says(f, v.state.Gaps))
 }
 
-// position returns where an inbox with so many slots is.
-func (v view) position(epoch uint64, slots int64) Position {
-	return Position{Epoch: epoch, Slots: slots, Flags: v.flags.Revision, Gaps: v.state.GapsMade, Marks: v.state.Marks}
+// message returns a message with its state.
+func (v view) message(f bucket.Found) Message {
+	return Message{Found: f, Read: v.read(f), Archived: v.archived(f)}
 }
+
+// sequence returns the bucket of a position.
+func (v view) sequence(at int64) uint32 { return uint32(at / int64(v.size)) } //nolint:gosec // it is a sequence
 
 func (v view) archived(f bucket.Found) bool { return flagsOf(v.flags, v.size, f).Archived() }
 

@@ -96,6 +96,32 @@ func (s *Service) locate(ctx context.Context, state userstate.State, ids []messa
 	return found, nil
 }
 
+// StateOf returns the state of a message of an inbox, and whether it is there. It writes nothing and waits for nothing.
+func (s *Service) StateOf(ctx context.Context, user message.UserID, id message.ID) (result State, there bool, err error) {
+	s = s.current()
+	state, err := s.state(ctx, user)
+	if err != nil || !state.Purged.Less(id) {
+		return result, false, err
+	}
+	v, err := s.view(ctx, state)
+	if err != nil {
+		return result, false, err
+	}
+	at, err := bucket.Locate(ctx, s.stores.Buckets, user, state.Head, []message.ID{id})
+	if err != nil {
+		return result, false, err
+	}
+	found, there := at[id]
+	if !there && state.InGap(id.Time()) {
+		found = bucket.Found{Entry: bucket.Entry{ID: id}, Absent: true}
+		if there, err = s.onRead(ctx, s.rehydrator.Feed(user, s.opts.Rules()), id); err != nil {
+			return result, false, err
+		}
+	}
+	m := v.message(found)
+	return State{ID: id, Read: m.Read, Archived: m.Archived}, there && !found.Deleted && !found.Expired, nil
+}
+
 // onRead reports whether fan out on read finds a message.
 func (s *Service) onRead(ctx context.Context, feed *rehydrate.Feed, id message.ID) (bool, error) {
 	entries, err := feed.Newest(ctx, bucket.Stretch{After: message.LastBefore(id.Time()), Before: id.Next()}, 1)

@@ -75,7 +75,18 @@ func TestMarkInAGap(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, inbox.Marked{Changed: 2, Missing: []message.ID{never}}, marked)
 	w.requireUnread(t, 5+2)
+	for id, want := range map[message.ID]bool{late: true, id(12): true, id(10): false, id(4): false} {
+		state, there, err := w.StateOf(t.Context(), "ann", id)
+		require.NoError(t, err)
+		require.True(t, there)
+		require.Equal(t, inbox.State{ID: id, Read: want}, state)
+	}
 	require.NoError(t, w.Delete(t.Context(), "ann", late))
+	for _, id := range []message.ID{late, never} {
+		_, there, err := w.StateOf(t.Context(), "ann", id)
+		require.NoError(t, err)
+		require.False(t, there)
+	}
 	w.requireUnread(t, 5+2)
 	marked, err = w.Mark(t.Context(), "ann", []message.ID{late}, flag.Change{Read: &read})
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ func (s *Service) MarkRead(ctx context.Context, user message.UserID, upTo messag
 // MarkAllRead marks all messages as read that the page with a cursor knew. An empty cursor stands for all messages that
 // are there. Otherwise it is as MarkRead. It returns a *message.InvalidError for a cursor of another inbox or epoch.
 func (s *Service) MarkAllRead(ctx context.Context, user message.UserID, cursor string) error {
-	at, err := s.position(user, cursor)
+	at, err := s.readPosition(user, cursor)
 	if err != nil {
 		return err
 	}

@@ -22,8 +22,11 @@ type Page struct {
 	Cursor string
 	// Tag changes with everything that a first page of all messages shows. Only such a page of a complete inbox has one: see Service.Tag.
 	Tag string
-	// ReadUpTo is the id of the read mark; zero if there is none.
-	ReadUpTo message.ID
+	// At is the position of which Cursor is the text, and Version are its numbers, which only rise.
+	At      Position
+	Version []int64
+	// ReadUpTo is the id of the read mark; zero if there is none. Every message up to ExpiredUpTo has expired.
+	ReadUpTo, ExpiredUpTo message.ID
 	// Complete reports whether the inbox is kept warm and is not being rebuilt. Otherwise fan out on read answered the page: its
 	// messages are right, but there may be more.
 	Complete bool
@@ -109,17 +112,19 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 			break
 		}
 	}
+	at := s.position(rules, v.state, v.flags.Revision, page.Slots, page.Deleted)
 	result := Page{
-		Tally: page.Tally, Buckets: page.Buckets, Messages: page.Messages, Complete: s.complete(v.state, rules), ReadUpTo: v.state.ReadMark.UpTo,
+		Tally: page.Tally, Buckets: page.Buckets, Messages: page.Messages, Complete: s.complete(v.state, rules),
+		At: at, Version: at.version(), ReadUpTo: v.state.ReadMark.UpTo, ExpiredUpTo: v.state.Purged,
 	}
 	for _, f := range page.Entries {
-		result.Entries = append(result.Entries, Message{Found: f, Read: v.read(f), Archived: v.archived(f)})
+		result.Entries = append(result.Entries, v.message(f))
 	}
 	if before == nil {
-		result.Cursor = v.position(s.opts.Epoch(), page.Slots).encode(user)
+		result.Cursor = at.encode(user)
 	}
 	if req.All() {
-		result.Tag = s.tag(v, rules, page.Slots, page.Deleted)
+		result.Tag = tag(at, result.Complete)
 	}
 	for _, id := range page.Absent {
 		if !v.state.InGap(id.Time()) {

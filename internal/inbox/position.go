@@ -15,30 +15,43 @@ import (
 type Position struct {
 	// Epoch is that of the store. In another one, slots may hold other messages, and the numbers say nothing.
 	Epoch uint64
-	// Slots counts the slots that were used, Flags the changes of flags, Gaps the gaps that were ever made, and Marks the changes of the read mark
-	// and of what was seen.
-	Slots, Flags, Gaps, Marks int64
+	// Slots counts the slots that were used, Deleted the deletions, Flags the changes of flags, Gaps the gaps that were ever made, and Marks the
+	// changes of the read mark and of what was seen.
+	Slots, Deleted, Flags, Gaps, Marks int64
+	// Marked is a hash of the read mark and the gaps, and Rest of what else is shown: what has expired, and whether the inbox is complete.
+	Marked, Rest uint64
+}
+
+// version returns the numbers, which only rise.
+func (p Position) version() []int64 { return []int64{p.Slots, p.Deleted, p.Flags, p.Gaps, p.Marks} }
+
+// ahead reports whether a number is above that of another position. A read of Deleted may miss some while a bucket becomes a stub.
+func (p Position) ahead(of Position) bool {
+	return p.Slots > of.Slots || p.Flags > of.Flags || p.Gaps > of.Gaps || p.Marks > of.Marks
 }
 
 const (
 	positionVersion  = 1
-	positionBytes    = 1 + 5*8
+	positionBytes    = 1 + 8*8
 	positionChecksum = 8
 )
 
 // encode returns the position as an opaque string for a URL, bound to the owner of the inbox. The checksum is no secret: a position grants nothing.
 func (p Position) encode(owner message.UserID) string {
-	b := binary.BigEndian.AppendUint64([]byte{positionVersion}, p.Epoch)
-	for _, n := range []int64{p.Slots, p.Flags, p.Gaps, p.Marks} {
+	b := []byte{positionVersion}
+	for _, n := range []uint64{p.Epoch, p.Marked, p.Rest} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	for _, n := range p.version() {
 		b = binary.BigEndian.AppendUint64(b, uint64(n)) //nolint:gosec // the conversion keeps the bits
 	}
 	sum := sha256.Sum256(append(b, owner...))
 	return base64.RawURLEncoding.EncodeToString(append(b, sum[:positionChecksum]...))
 }
 
-// position reads what a page of the same inbox has given in this epoch, or nothing. For anything else it returns a
+// readPosition reads what a page of the same inbox has given in this epoch, or nothing. For anything else it returns a
 // *message.InvalidError.
-func (s *Service) position(owner message.UserID, text string) (Position, error) {
+func (s *Service) readPosition(owner message.UserID, text string) (Position, error) {
 	p, err := parsePosition(owner, text)
 	if err != nil || text != "" && p.Epoch != s.opts.Epoch() {
 		err = &message.InvalidError{Field: "cursor", Reason: "is not from a page of this inbox, or is older than a crash or a restore: fetch the page again"}
@@ -55,9 +68,11 @@ func parsePosition(owner message.UserID, s string) (p Position, err error) {
 	if err != nil || len(b) != positionBytes+positionChecksum {
 		return p, bucket.ErrCursor
 	}
-	p.Epoch = binary.BigEndian.Uint64(b[1:])
-	for i, n := range []*int64{&p.Slots, &p.Flags, &p.Gaps, &p.Marks} {
-		*n = int64(binary.BigEndian.Uint64(b[9+8*i:])) //nolint:gosec // the conversion keeps the bits
+	for i, n := range []*uint64{&p.Epoch, &p.Marked, &p.Rest} {
+		*n = binary.BigEndian.Uint64(b[1+8*i:])
+	}
+	for i, n := range []*int64{&p.Slots, &p.Deleted, &p.Flags, &p.Gaps, &p.Marks} {
+		*n = int64(binary.BigEndian.Uint64(b[25+8*i:])) //nolint:gosec // the conversion keeps the bits
 	}
 	if p.encode(owner) != s { // another version or checksum, or a line break, which the decoder skips
 		return p, bucket.ErrCursor

@@ -12,7 +12,7 @@ import (
 // It is idempotent. It returns userstate.ErrNotFound for a user never seen, and a *message.InvalidError for a
 // cursor of another inbox or epoch.
 func (s *Service) MarkSeen(ctx context.Context, user message.UserID, cursor string) error {
-	at, err := s.position(user, cursor)
+	at, err := s.readPosition(user, cursor)
 	if err != nil {
 		return err
 	}

@@ -5,21 +5,38 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"hash/fnv"
+	"math"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
 
-// tag returns a hash of everything that the first page of all messages and the counts depend on, or nothing if the inbox is not complete: then
-// messages may appear without a change of these. The numbers must be as old as what was shown with them, or older.
-func (s *Service) tag(v view, rules userstate.Rules, slots, deleted int64) string {
-	if !s.complete(v.state, rules) {
+// position returns where an inbox is with so many slots and deletions. To be as old as what is shown with it, or older, it is made of a state and
+// flags that were read before that, as were the deletions.
+func (s *Service) position(rules userstate.Rules, state userstate.State, flags, slots, deleted int64) Position {
+	return Position{
+		Epoch: s.opts.Epoch(), Slots: slots, Deleted: deleted, Flags: flags, Gaps: state.GapsMade, Marks: state.Marks,
+		Marked: hash(state.ReadMark, state.Gaps), Rest: hash(state.Purged, s.complete(state, rules)),
+	}
+}
+
+// hash returns a hash that is the same in all processes.
+func hash(of ...any) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, of...)
+	return h.Sum64()
+}
+
+// tag returns a hash of a position, or nothing if the inbox is not complete: then messages may appear without a change of it.
+func tag(at Position, complete bool) string {
+	if !complete {
 		return ""
 	}
-	st, h := v.state, sha256.New()
-	_, _ = fmt.Fprint(h, s.opts.Epoch(), slots, deleted, v.flags.Revision, st.Marks, st.Seen, st.ReadMark, st.Purged, st.GapsMade, st.Gaps)
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:12])
+	sum := sha256.Sum256(fmt.Append(nil, at))
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
 // Tag returns the Tag that a first page of all messages would have now. It counts as a view, unless peek is set, and reads no contents of messages,
@@ -30,17 +47,107 @@ func (s *Service) Tag(ctx context.Context, user message.UserID, peek bool) (stri
 	if err != nil {
 		return "", err
 	}
-	v, err := s.view(ctx, state)
+	at, err := s.positions(ctx, rules, []userstate.State{state})
+	if err == nil {
+		err = at[0].err
+	}
 	if err != nil {
 		return "", err
 	}
-	deletions, err := bucket.ReadDeletions(ctx, s.stores.Shown.Buckets, user, bucket.Unlocated)
+	return tag(at[0].Position, s.complete(state, rules)), nil
+}
+
+// placed is where an inbox is, or the error of a damaged record.
+type placed struct {
+	Position
+
+	err error
+}
+
+// positions returns where inboxes are, in the order of their states, by three calls of the stores.
+func (s *Service) positions(ctx context.Context, rules userstate.Rules, states []userstate.State) ([]placed, error) {
+	flags, err := s.lookupFlags(ctx, states)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	head, err := bucket.ReadHead(ctx, s.stores.Shown.Buckets, user, state.Head)
+	none, hints := make([]bucket.Head, len(states)), make([]bucket.Head, len(states))
+	for i, st := range states {
+		none[i] = bucket.Head{Owner: st.User, Hint: bucket.Hint{Sequence: math.MaxUint32}}
+		hints[i] = bucket.Head{Owner: st.User, Hint: st.Head}
+	}
+	deletions, err := s.stores.Shown.Buckets.Deletions(ctx, none)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return s.tag(v, rules, head.End(v.size), deletions.Total), nil
+	heads, err := s.stores.Shown.Buckets.Heads(ctx, hints)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]placed, len(states))
+	for i, st := range states {
+		looked := flags[st.User]
+		end := heads[i].End(s.stores.Shown.Buckets.Size())
+		all[i] = placed{s.position(rules, st, looked.Record.Revision, end, deletions[i].Ever), looked.Err}
+	}
+	return all, nil
+}
+
+// lookupFlags returns the flags of those users who may have some. They are read after the users' records and before the buckets.
+func (s *Service) lookupFlags(ctx context.Context, states []userstate.State) (map[message.UserID]flag.Looked, error) {
+	var flagged []message.UserID
+	for _, st := range states {
+		if s.flagged(st) {
+			flagged = append(flagged, st.User)
+		}
+	}
+	flags := make(map[message.UserID]flag.Looked, len(flagged))
+	if len(flagged) == 0 {
+		return flags, nil
+	}
+	records, err := s.stores.Shown.Flags.Lookup(ctx, flagged)
+	for _, l := range records {
+		flags[l.Record.Owner] = l
+	}
+	return flags, err
+}
+
+// Watched is an inbox that somebody watches.
+type Watched struct {
+	User message.UserID
+	// At is where the inbox was when it was last looked at.
+	At Position
+	// Peek says that watching does not count as a view.
+	Peek bool
+}
+
+// Behind reports, in the order of all, which inboxes a look is due at: because something has changed, a view is to be recorded, or a record is damaged.
+// It reads all inboxes together. An inbox may be named more than once.
+func (s *Service) Behind(ctx context.Context, all []Watched) ([]bool, error) {
+	s, rules, now := s.current(), s.opts.Rules(), s.opts.Now()
+	places := make(map[message.UserID]int, len(all))
+	users := make([]message.UserID, 0, len(all))
+	for _, w := range all {
+		if _, named := places[w.User]; !named {
+			places[w.User] = len(users)
+			users = append(users, w.User)
+		}
+	}
+	looked, err := s.stores.Shown.Users.Lookup(ctx, users)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]userstate.State, len(users))
+	for _, l := range looked {
+		states[places[l.State.User]] = l.State // without more than the name if it is damaged
+	}
+	at, err := s.positions(ctx, rules, states)
+	if err != nil {
+		return nil, err
+	}
+	behind := make([]bool, len(all))
+	for i, w := range all {
+		place := places[w.User]
+		behind[i] = at[place].err != nil || at[place].Position != w.At || !w.Peek && !rules.Noted(states[place], now, s.opts.ViewedEvery)
+	}
+	return behind, nil
 }

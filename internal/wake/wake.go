@@ -105,6 +105,14 @@ func (h *Hub) Watch(user message.UserID) *Watch {
 // C returns a channel with room for one. It receives when the inbox may have changed since the last receive. It is never closed.
 func (w *Watch) C() <-chan struct{} { return w.changed }
 
+// Wake makes C receive, as a change does.
+func (w *Watch) Wake() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
 // Close ends the watch. It is idempotent.
 func (w *Watch) Close() {
 	w.hub.mu.Lock()
@@ -147,10 +155,7 @@ func (h *Hub) wake(hash uint64) watchers {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for _, w := range h.here[hash] {
-		select {
-		case w.changed <- struct{}{}:
-		default:
-		}
+		w.Wake()
 	}
 	return h.elsewhere[hash]
 }

@@ -42,6 +42,9 @@ type Explanation struct {
 
 	Fanout *PartitionFanout `json:"fanout,omitempty"`
 	Entry  *EntryPlace      `json:"entry,omitempty"`
+	// Read and Archived are the state of the message; nil if it is not in the inbox.
+	Read     *bool `json:"read,omitempty"`
+	Archived *bool `json:"archived,omitempty"`
 }
 
 // Span is a time in which one user followed another: from Since (included) to Until (excluded). Until is zero while the span is

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -25,7 +26,8 @@ type call struct {
 	query        url.Values
 	content      string // the media type of body, if there is one
 	body         []byte
-	key          string // the idempotency key, or empty
+	key          string      // the idempotency key, or empty
+	header       http.Header // more headers
 	idempotent   bool
 	// read reads the body of a successful answer. It is called again if the call is repeated.
 	read func(header http.Header, body io.Reader) error
@@ -93,14 +95,22 @@ func (c *Client) do(ctx context.Context, k call) error {
 		if !again || try >= c.tries || ctx.Err() != nil {
 			return err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		if cause := rest(ctx, wait); cause != nil {
+			return fmt.Errorf("%w: %w", cause, err)
 		}
 		pause = min(2*pause, maxPause)
+	}
+}
+
+// rest waits. If ctx ends before, it returns the cause.
+func rest(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -151,6 +161,7 @@ func (c *Client) once(ctx context.Context, k call) error {
 	if err != nil {
 		return err
 	}
+	maps.Copy(request.Header, k.header)
 	if k.content != "" {
 		request.Header.Set("Content-Type", k.content)
 	}
@@ -187,8 +198,12 @@ func (c *Client) once(ctx context.Context, k call) error {
 	case ctx.Err() != nil, errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(net.Error)):
 		return noAnswer(ctx, server, err)
 	default:
-		return fmt.Errorf("%s does not answer as a Fanmail server does: %w: check the address", server, err)
+		return notFanmail(server, err)
 	}
+}
+
+func notFanmail(server string, err error) error {
+	return fmt.Errorf("%s does not answer as a Fanmail server does: %w: check the address", server, err)
 }
 
 // noAnswer returns the error for a call without a complete answer. It is the error of the context if that has ended.

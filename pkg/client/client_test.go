@@ -64,7 +64,7 @@ func TestPublishAndRead(t *testing.T) {
 			ID: receipt.ID, From: "ann", Sent: receipt.Sent, To: draft.To, ToCount: 1, Body: draft.Body, ContentType: draft.ContentType,
 			Attrs: draft.Attrs,
 		}},
-		Cursor: page.Cursor, Tally: client.Tally{Total: 1, Unread: 1, Unseen: 1}, Complete: true, BucketsRead: 1,
+		Cursor: page.Cursor, Tally: client.Tally{Total: 1, Unread: 1, Unseen: 1}, Version: []int64{1, 0, 0, 0, 0}, Complete: true, BucketsRead: 1,
 	}, page)
 	require.NoError(t, c.MarkAllRead(ctx, "bob", page.Cursor))
 	require.NoError(t, c.Seen(ctx, "bob", page.Cursor))

@@ -20,11 +20,16 @@ func (c *Client) User(ctx context.Context, user message.UserID) (User, error) {
 // most wait for that (0 to MaxLoginWait). If the time is too short, the State of the answer is Rehydrating, the rebuild continues,
 // and another Login waits for it again. Login is idempotent, except that a repeated call may return another Was.
 func (c *Client) Login(ctx context.Context, user message.UserID, wait time.Duration) (Login, error) {
-	to := atUser(user, "/login")
-	if wait < 0 || wait > MaxLoginWait {
-		to.err = cmp.Or(to.err, error(&message.InvalidError{Field: "wait", Reason: fmt.Sprintf("is %s: give 0s to %ds", wait, MaxLoginWait/time.Second)}))
-	}
+	to := atUser(user, "/login").within(wait, MaxLoginWait)
 	return ask[Login](ctx, c, http.MethodPost, to, url.Values{"wait": {wait.String()}}, nil)
+}
+
+// within returns the target with an error if a wait is not from 0 to most.
+func (t target) within(wait, most time.Duration) target {
+	if wait < 0 || wait > most {
+		t.err = cmp.Or(t.err, error(&message.InvalidError{Field: "wait", Reason: fmt.Sprintf("is %s: give 0s to %ds", wait, most/time.Second)}))
+	}
+	return t
 }
 
 // SetSeen records when a user was last seen. It is idempotent. If the user is dormant or has no record, the server rebuilds the

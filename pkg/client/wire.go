@@ -220,6 +220,8 @@ type InboxPage struct {
 	Tally
 	// ReadUpTo is the message up to which everything was marked as read; nil if nothing was.
 	ReadUpTo *message.ID `json:"read_up_to,omitempty"`
+	// Version is that of a Frame.
+	Version []int64 `json:"version"`
 	// Complete is false while a rehydration rebuilds the inbox. Then the page is correct, but later pages may have more messages,
 	// and Total and Unread count only the known ones.
 	Complete bool `json:"complete"`
@@ -236,6 +238,43 @@ type Tally struct {
 	Unread   int64 `json:"unread"`
 	Unseen   int64 `json:"unseen"`
 	Archived int64 `json:"archived"`
+}
+
+// MaxChangesWait is the longest wait of Client.Changes.
+const MaxChangesWait = time.Minute
+
+// Frame says how an inbox has changed since a cursor. A client that keeps messages applies Reset, Messages, Flags, Older, Gone and ExpiredUpTo in
+// this order. All other fields replace those of the frame before.
+type Frame struct {
+	// Messages are new, in the order of arrival. A message that is known already takes the state that it has here. With Reset, they are the first page.
+	Messages []InboxMessage `json:"messages,omitempty"`
+	// Gone are messages that were deleted, now or earlier.
+	Gone []message.ID `json:"gone,omitempty"`
+	// Flags are the states of messages whose state may have changed.
+	Flags []MessageState `json:"flags,omitempty"`
+	// Older says that other messages may have changed, which neither Messages nor Flags names. Fetch their pages before they are shown again.
+	Older bool `json:"older,omitempty"`
+	// All messages up to ExpiredUpTo have expired, also on a page that was asked for earlier, and all up to ReadUpTo were marked as read; nil if
+	// there are none.
+	ExpiredUpTo *message.ID `json:"expired_up_to,omitempty"`
+	ReadUpTo    *message.ID `json:"read_up_to,omitempty"`
+	// Tally and Complete are those of InboxPage.
+	Tally
+
+	Complete bool `json:"complete"`
+	// Version has numbers that only rise until a Reset. A page with one that is lower is older than the frame: fetch it again.
+	Version []int64 `json:"version"`
+	// Reset says that all messages from before are to be forgotten.
+	Reset bool `json:"reset,omitempty"`
+	// Cursor stands for what the frame and those before it knew. It has no end: Client.Events can begin there after months.
+	Cursor string `json:"cursor"`
+}
+
+// MessageState is whether a message is read and archived.
+type MessageState struct {
+	ID       message.ID `json:"id"`
+	Read     bool       `json:"read"`
+	Archived bool       `json:"archived"`
 }
 
 // MaxCountedUsers is the greatest number of users of one CountsRequest.

@@ -67,6 +67,14 @@ func testExample(t *testing.T, e example) {
 	require.Contains(t, publish("greeting-4", "four"), ": 1 delivered, 0 skipped\n", "Ben is known")
 	require.Equal(t, "ben+%2f-é was active: 0 recovered\npage 1, 1 unread\nann: four\nann: three\npage 2, 1 unread\nann: Grüße <&> \"\nann: Hello, Ben.\n", read())
 	require.Contains(t, read(), "page 1, 0 unread\n", "the reader has marked all as read")
+	following := run(e.reader, "sign-in", "ben+%2f-é", "--follow")
+	shows := func(text string) {
+		require.Eventually(t, func() bool { return strings.Contains(following.Stdout(), text) }, time.Minute, 10*time.Millisecond, "%s", text)
+	}
+	shows("page 2, 0 unread\n")
+	publish("greeting-6", "five")
+	shows(", 1 unseen: ann: five\n")
+	following.Kill()
 
 	reused := run(e.publisher, "news", "ann", "ben+%2f-é", "greeting-1", "Another message")
 	require.Equal(t, 1, reused.Code(ctx))

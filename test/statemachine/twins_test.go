@@ -65,6 +65,9 @@ func TestTwins(t *testing.T) {
 			"seen":      {1, m.see},
 			"look":      {2, m.look},
 			"delete":    {2, m.delete},
+			"frame":     {5, m.frame},
+			"reconnect": {1, m.reconnect},
+			"fetch":     {2, m.fetch},
 			"purge":     {2, m.purge},
 			"empty":     {2, m.empty},
 			"walk":      {3, m.walk},
@@ -86,6 +89,8 @@ type twins struct {
 	users   []*rig.Twins
 	reading *reading
 	looks   []looked
+	// followers follow the inboxes of the users by frames.
+	followers []*follower
 }
 
 // reading is a user who pages through their inbox.
@@ -109,6 +114,7 @@ func newTwins(t *rapid.T, w world) *twins {
 		user := message.UserID(fmt.Sprintf("user-%d", i))
 		m.mates[user] = user + "-twin"
 		m.users = append(m.users, rig.NewTwins(user, m.mates[user]))
+		m.followers = append(m.followers, newFollower(m.users[i]), newFollower(m.users[i]))
 		users = append(users, user)
 	}
 	m.model, m.limit = newModel(users), rapid.SampledFrom([]int{0, 2, 3, 5}).Draw(t, "limit")
@@ -520,6 +526,7 @@ func (m *twins) rest(t *rapid.T) {
 		m.expireAlike(t, user)
 		m.rig.RequireAlike(t.Context(), t, *user, limit)
 	}
+	m.requireFollowed(t)
 	m.requireCounts(t)
 }
 

@@ -91,6 +91,9 @@ func (a *Apart) startNATS(ctx context.Context, binary string) {
 	host, port, err := net.SplitHostPort(addr)
 	require.NoError(a.t, err)
 	a.natsArgs = []string{binary, "--addr", host, "--port", port, "--jetstream", "--store_dir", filepath.Join(a.site.Data, "nats-server")}
+	if a.site.NATSConfig != "" {
+		a.natsArgs = append(a.natsArgs, "--config", a.site.NATSConfig)
+	}
 	a.nats = Exec(ctx, a.t, nil, a.natsArgs[0], a.natsArgs[1:]...)
 	a.settings["nats.url"] = "nats://" + addr
 }

@@ -40,6 +40,8 @@ type Site struct {
 	// Clocks are wrong clocks in the syntax of test/wrongclock. Each started process gets a random one. Without any, all processes
 	// have the system's clock.
 	Clocks []string
+	// NATSConfig, unless it is empty, is a file with more configuration of the NATS server of StartApart. RestartNATS reads it again.
+	NATSConfig string
 }
 
 // NewSite returns a site with an empty data folder, which is removed when the test ends.

@@ -19,6 +19,12 @@ export function server(role) {
   return process.env[role] || process.env.FANMAIL_SERVER || "http://127.0.0.1:8080";
 }
 
+// token reads the token for each request, so that a replaced token needs no restart. It is empty if the server asks for none.
+export async function token() {
+  const path = process.env.FANMAIL_TOKEN_FILE;
+  return path ? (await readFile(path, "utf8")).trim() : "";
+}
+
 // call sends a request until it is answered, and returns the answer.
 //
 // 429 and 503 ask to repeat the request after Retry-After. A lost connection does not tell whether the server has the request.
@@ -29,9 +35,8 @@ export async function call(url, method, { body, key } = {}) {
   }
   const headers = { "Content-Type": "application/json" };
   if (key) headers["Idempotency-Key"] = key;
-  if (process.env.FANMAIL_TOKEN_FILE) {
-    headers.Authorization = "Bearer " + (await readFile(process.env.FANMAIL_TOKEN_FILE, "utf8")).trim();
-  }
+  const bearer = await token();
+  if (bearer) headers.Authorization = `Bearer ${bearer}`;
   for (let tried = 1; ; tried++) {
     let pause = 100 * 2 ** tried;
     try {

@@ -1,10 +1,12 @@
-// Logs a user in, prints their inbox page by page, and marks it as read.
+// Logs a user in, prints their inbox page by page, and marks it as read. With --follow, it then prints the badge and the
+// newest message whenever the inbox changes.
 //
-// usage: node reader.mjs USER
+// usage: node reader.mjs USER [--follow]
 
-import { call, server } from "./fanmail.mjs";
+import { call, server, token } from "./fanmail.mjs";
+import { live } from "./live.mjs";
 
-async function read(name) {
+async function read(name, follow) {
   const user = `${server("FANMAIL_REHYDRATOR")}/v1/users/${encodeURIComponent(name)}`;
 
   // A login rebuilds the inbox of a user who was away. After the wait the rebuild continues, and pages are right already.
@@ -30,15 +32,20 @@ async function read(name) {
   // What arrives meanwhile stays unread and unseen. inbox:mark marks single messages.
   await call(`${user}/inbox/seen`, "POST", { body: { cursor } });
   await call(`${user}/inbox/read`, "POST", { body: { all: true, cursor } });
+
+  if (!follow) return;
+  await live(`${user}/inbox`, token, ([newest], { unseen }) => {
+    console.log(`newest, ${unseen} unseen: ${newest?.from}: ${newest?.body}`);
+  });
 }
 
 const args = process.argv.slice(2);
-if (args.length !== 1) {
-  console.error("usage: node reader.mjs USER");
+if (args.length < 1 || args.length > 2 || (args[1] ?? "--follow") !== "--follow") {
+  console.error("usage: node reader.mjs USER [--follow]");
   process.exit(2);
 }
 try {
-  await read(args[0]);
+  await read(args[0], args.length === 2);
 } catch (error) {
   console.error(error.message);
   process.exit(1);

@@ -1,6 +1,6 @@
-"""Log a user in, print their inbox page by page, and mark it as read.
+"""Log a user in, print their inbox page by page, and mark it as read. With --follow, print messages as they arrive.
 
-usage: reader.py USER
+usage: reader.py USER [--follow]
 """
 
 import sys
@@ -9,7 +9,7 @@ import urllib.parse
 import fanmail
 
 
-def read(name):
+def read(name, follow):
     user = fanmail.server("FANMAIL_REHYDRATOR") + "/v1/users/" + urllib.parse.quote(name, safe="")
 
     # A login rebuilds the inbox of a user who was away. After the wait the rebuild continues, and pages are right already.
@@ -35,12 +35,20 @@ def read(name):
     fanmail.call(user + "/inbox/seen", "POST", {"cursor": cursor})
     fanmail.call(user + "/inbox/read", "POST", {"all": True, "cursor": cursor})
 
+    while follow:  # each request waits for a change
+        sys.stdout.flush()
+        query = urllib.parse.urlencode({"cursor": cursor, "wait": "20s"})
+        frame = fanmail.call(f"{user}/inbox/changes?{query}", "GET")
+        for message in frame.get("messages", []):
+            print(f"new, {frame['unseen']} unseen: {message['from']}: {message['body']}")
+        cursor = frame["cursor"]
+
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: reader.py USER")
+    if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["--follow"]):
+        sys.exit("usage: reader.py USER [--follow]")
     try:
-        read(sys.argv[1])
+        read(sys.argv[1], len(sys.argv) == 3)
     except fanmail.Problem as refused:
         sys.exit(str(refused))
     except OSError as error:

@@ -33,6 +33,8 @@ type DB struct {
 	Flags    flag.Store
 	// Lossless tells that a crash loses nothing that a store has returned from: what may be lazy is not.
 	Lossless bool
+	// Epoch is that of the store; nil if a crash loses nothing.
+	Epoch func() uint64
 
 	// close closes the database permanently.
 	close func() error

@@ -30,7 +30,7 @@ func openEmbedded(ctx context.Context, clock *Clock, size int, files *vfs.MemFS)
 	}
 	return &DB{
 		Messages: db.Messages(), Keys: db.Keys(), Progress: db.Progress(), Users: db.Users(), Edges: db.Edges(), Inbox: db.Inbox(),
-		Walk: db.Retention(), Passes: db.Passes(), Topics: db.Topics(), Flags: db.Flags(),
+		Walk: db.Retention(), Passes: db.Passes(), Topics: db.Topics(), Flags: db.Flags(), Epoch: db.Epoch,
 		close: db.Close,
 		crash: func(ctx context.Context, unsyncedPercent int, seed uint64) (*DB, error) {
 			left := files.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsyncedPercent, RNG: rand.New(rand.NewPCG(seed, 0))})

@@ -201,7 +201,7 @@ func (r *Rig) Inboxes(skew time.Duration) *inbox.Service {
 func (r *Rig) InboxesWith(rehydrator *rehydrate.Service, skew time.Duration) *inbox.Service {
 	stores := inbox.Stores{Buckets: r.Inbox, Users: r.Users, Appender: r.Appender, Flags: r.Flags}
 	return inbox.New(stores, rehydrator, inbox.Options{
-		Rules: r.current(), ViewedEvery: ViewedEvery, Retention: r.retention, Now: r.Clock.Skewed(skew),
+		Rules: r.current(), ViewedEvery: ViewedEvery, Epoch: r.DB.Epoch, Retention: r.retention, Now: r.Clock.Skewed(skew),
 		Expired: retention.Expired(r.DB.Walk, r.current()), Clock: r.StoreClock(skew),
 		Trim: r.Walker(skew).TrimUser,
 	})

@@ -1,6 +1,6 @@
-// Command reader logs a user in, prints their inbox page by page, and marks it as read.
+// Command reader logs a user in, prints their inbox page by page, and marks it as read. With --follow, it then prints messages as they arrive.
 //
-// usage: reader USER
+// usage: reader USER [--follow]
 package main
 
 import (
@@ -15,17 +15,18 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: reader USER")
+	follow := len(os.Args) == 3 && os.Args[2] == "--follow"
+	if len(os.Args) != 2 && !follow {
+		fmt.Fprintln(os.Stderr, "usage: reader USER [--follow]")
 		os.Exit(2)
 	}
-	if err := read(context.Background(), message.UserID(os.Args[1])); err != nil {
+	if err := read(context.Background(), message.UserID(os.Args[1]), follow); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func read(ctx context.Context, user message.UserID) error {
+func read(ctx context.Context, user message.UserID, follow bool) error {
 	server := cmp.Or(os.Getenv("FANMAIL_REHYDRATOR"), os.Getenv("FANMAIL_SERVER"), "http://127.0.0.1:8080")
 	c, err := client.New(server, client.Options{Token: token()})
 	if err != nil {
@@ -67,7 +68,20 @@ func read(ctx context.Context, user message.UserID) error {
 	if err := c.Seen(ctx, user, cursor); err != nil {
 		return err
 	}
-	return c.MarkAllRead(ctx, user, cursor)
+	if err := c.MarkAllRead(ctx, user, cursor); err != nil || !follow {
+		return err
+	}
+
+	// A lost connection is made again, and each message comes once. Only an error ends the loop.
+	for frame, err := range c.Events(ctx, user, cursor) {
+		if err != nil {
+			return err
+		}
+		for _, m := range frame.Messages {
+			fmt.Printf("new, %d unseen: %s: %s\n", frame.Unseen, m.From, m.Body)
+		}
+	}
+	return nil
 }
 
 // token returns a function that reads the token for each request, so that a replaced token needs no restart. It returns nil if the
