@@ -51,7 +51,7 @@ test-race: ## Run the packages where goroutines meet with the race detector, and
 test-mongodb: ## Run the other tests that need a MongoDB server, and kill -9 on each store.
 	$(WITH_MONGODB) $(GO) test -vet=off -count=1 -timeout=10m -run '^($(TAGGED_TESTS))$$' $(sort $(dir $(addprefix ./,$(TAGGED))))
 	GOFLAGS="$(GOFLAGS) -tags=long" && export GOFLAGS && \
-		$(WITH_MONGODB) $(GO) test -vet=off -count=1 -timeout=15m -run '^(TestFromPublishToInbox|TestKillNine)$$' ./test/e2e
+		$(WITH_MONGODB) $(GO) test -vet=off -count=1 -timeout=15m -run '^(TestFromPublishToInbox|TestKillNine|TestFollowersEqualPages)$$' ./test/e2e
 
 .PHONY: test-nightly
 # One package at a time: each starts dozens of programs, and two of them beside each other take longer than one after the other.
@@ -66,6 +66,11 @@ test-nightly: ## Run what takes long. Needs what .ci/run installs: a C compiler,
 .PHONY: test-deploy
 test-deploy: ## Check what is in deploy/ by the tools that read it; builds helm the first time.
 	cd deploy/test && $(GO) test -vet=off -count=1 -timeout=25m ./... # vet is one of the linters
+
+# A module of its own, because only this test drives a browser.
+.PHONY: test-browser
+test-browser: ## Follow inboxes on the page of the demo in Chromium, which .ci/run installs.
+	cd test/browser && $(GO) test -vet=off -count=1 -timeout=10m ./... # vet is one of the linters
 
 # A module of its own, because what only the lab needs, such as plots and job queues, is no dependency of Fanmail.
 .PHONY: bench-lab
@@ -95,6 +100,7 @@ lint: ## Check style, import rules and workflows.
 	$(LINT) config verify
 	$(LINT) run ./...
 	cd deploy/test && $(LINT_BELOW) run ./...
+	cd test/browser && $(LINT_BELOW) run ./...
 	cd bench && $(GO) build -o /dev/null ./... && $(LINT_BENCH) run ./...
 	$(ACTIONLINT) .github/workflows/*.yaml
 
@@ -115,6 +121,7 @@ release: ## Build archives for PLATFORMS (linux/amd64 linux/arm64), with SBOMs a
 fmt: ## Format the code.
 	$(LINT) fmt ./...
 	cd deploy/test && $(LINT_BELOW) fmt ./...
+	cd test/browser && $(LINT_BELOW) fmt ./...
 	cd bench && $(LINT_BENCH) fmt ./...
 
 .PHONY: clean

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -45,25 +46,38 @@ var demoTalk = []string{
 }
 
 func newDemo(p program.Process) *cobra.Command {
-	return &cobra.Command{
+	var serve bool
+	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show what Fanmail does, in a temporary folder",
 		Long: "Show what Fanmail does. The command starts a server in a temporary folder. Two celebrities talk to each other in\n" +
 			"front of two thousand followers, some of them dormant. Meanwhile a user sends a direct message, and a dormant\n" +
 			"user returns. The command checks that every message arrived where it should. It takes a few seconds and leaves\n" +
-			"nothing behind.",
+			"nothing behind.\n\n" +
+			"With --serve it then serves a page on a loopback address: publish in it, and see three inboxes follow. One of them\n" +
+			"is dormant until its user comes back. An interrupt or SIGTERM ends it.",
 		Args: program.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := runDemo(cmd.Context(), p); err != nil {
+			if err := runDemo(cmd.Context(), p, serve); err != nil {
 				return fmt.Errorf("demo: %w", err)
 			}
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&serve, "serve", false, "then serve a page with live inboxes, until an interrupt")
+	return cmd
 }
 
-func runDemo(ctx context.Context, p program.Process) (err error) {
+func runDemo(ctx context.Context, p program.Process, serve bool) (err error) {
 	cfg := config.Default()
+	var page net.Listener
+	if serve {
+		if page, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+			return err
+		}
+		defer page.Close() //nolint:errcheck // serving has closed it
+		cfg.HTTP.Origins = "http://" + page.Addr().String()
+	}
 	// The server reserves the maximum size of its streams. A temporary folder may have little room.
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout, cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 32*config.MiB, 64*config.MiB, 16*config.MiB, 16*config.MiB
 	logger, err := telemetry.NewLogger(telemetry.LogOptions{Level: "warn", Format: telemetry.FormatAuto, Writer: p.Stderr, Now: p.Now})
@@ -82,7 +96,10 @@ func runDemo(ctx context.Context, p program.Process) (err error) {
 	if err := d.talk(ctx); err != nil {
 		return err
 	}
-	return d.look(ctx)
+	if err := d.look(ctx); err != nil || !serve {
+		return err
+	}
+	return servePage(ctx, p, page, world.App.URL())
 }
 
 // demo runs a small scenario on a server, prints what happens, and checks it.
