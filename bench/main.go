@@ -38,7 +38,8 @@ func run(ctx context.Context, p program.Process) int {
 	}
 	root.SetFlagErrorFunc(program.FlagError)
 	root.AddCommand(
-		newLayouts(p), newFind(p), newCounts(p), newDormancy(p), newExpire(p), newIdentities(p), newPlot(p), newSender(p),
+		newLayouts(p), newFind(p), newCounts(p), newDormancy(p), newExpire(p), newIdentities(p), newStreams(p), newPlot(p), newSender(p),
+		newStreamServer(p),
 	)
 	return program.Run(ctx, p, root)
 }
@@ -230,6 +231,57 @@ func newIdentities(p program.Process) *cobra.Command {
 	c.Number(&o.Lookups, "lookups", 1, "number of lookups of one identity; there are a tenth as many of several")
 	c.Number(&o.Together, "together", 1, "number of identities in a lookup of several")
 	return c.Command
+}
+
+func newStreams(p program.Process) *cobra.Command {
+	o := StreamsOptions{
+		Parts: streamParts, Streams: 1000, Rounds: 5, Probes: 500, Idle: 30 * time.Second, Rate: 2000, RateFor: 30 * time.Second,
+		Churn: 1000, ChurnFor: time.Minute, Recipients: 100_000, Watchers: 1000, Pairs: 10, History: 100,
+	}
+	c := command.New(p, &cobra.Command{
+		Use:   "streams",
+		Short: "Measure open streams",
+		Long: "Measure open streams. The server has a process of its own; the streams are connections of this process, over HTTP/1.1\n" +
+			"without TLS. The parts are:\n\n" +
+			"  open    memory of the server for each stream, and its processor time while nothing happens\n" +
+			"  all     a message to all streams; also the same bytes, written to as many bare connections\n" +
+			"  one     a message to one stream at a time, from sent and from accepted until its frame is there\n" +
+			"  rate    --rate messages a second to one stream each; the run fails if one is lost or comes twice\n" +
+			"  churn   --churn streams a second are closed and opened again after their position\n" +
+			"  resume  what a client gets that comes back after few messages, after many, and with an unknown position\n" +
+			"  beside  the other parts with a centrifuge server: server-sent events from a channel for each user, in memory\n" +
+			"  fanout  fan-outs with and without watchers in turns, and direct messages to others meanwhile",
+	}, func(ctx context.Context, e bench.Env) (Report, error) { return env{e}.Streams(ctx, o) })
+	c.Flags().StringSliceVar(&o.Parts, "parts", o.Parts, "parts to measure, separated by commas")
+	c.Number(&o.Streams, "streams", workers, "number of open streams, as many as the limit of open files allows")
+	c.Number(&o.Rounds, "rounds", 1, "number of messages to all streams")
+	c.Number(&o.Probes, "probes", 1, "number of messages to one stream at a time")
+	c.Number(&o.Rate, "rate", 1, "number of messages a second to one stream each")
+	c.Number(&o.Churn, "churn", 1, "number of streams that are closed and opened again in a second")
+	c.Number(&o.Recipients, "recipients", 1, "number of recipients of a fan-out")
+	c.Number(&o.Watchers, "watchers", 1, "number of these that have a stream open")
+	c.Number(&o.Pairs, "pairs", 1, "number of pairs of fan-outs")
+	c.Number(&o.History, "history", 1, "number of messages that centrifuge keeps in a channel")
+	c.Flags().Var((*duration.Value)(&o.Idle), "idle", "how long idle streams are measured")
+	c.Flags().Var((*duration.Value)(&o.RateFor), "rate-for", "how long messages are sent")
+	c.Flags().Var((*duration.Value)(&o.ChurnFor), "churn-for", "how long streams are closed and opened again")
+	c.Check(o.check)
+	return c.Command
+}
+
+// newStreamServer is the process that streams starts.
+func newStreamServer(p program.Process) *cobra.Command {
+	cmd := &cobra.Command{Use: streamServerCommand + " NAME", Hidden: true, Args: program.Exactly("NAME")}
+	settings := program.NewSettings(p, cmd)
+	history := cmd.Flags().Int("history", 0, "number of messages that centrifuge keeps in a channel")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := settings.Load()
+		if err != nil {
+			return err
+		}
+		return ServeStreams(cmd.Context(), p, args[0], cfg, *history)
+	}
+	return cmd
 }
 
 func newPlot(p program.Process) *cobra.Command {

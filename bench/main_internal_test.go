@@ -17,9 +17,9 @@ import (
 	"github.com/fanmail/fanmail/test/leaktest"
 )
 
-// TestMain is also the process that layouts starts.
+// TestMain is also the processes that layouts and streams start.
 func TestMain(m *testing.M) {
-	if !slices.Equal(os.Args[1:], []string{senderCommand}) {
+	if len(os.Args) == 1 || os.Args[1] != senderCommand && os.Args[1] != streamServerCommand {
 		leaktest.Main(m)
 	}
 	os.Exit(run(context.Background(), program.Process{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Now: time.Now}))
@@ -63,7 +63,6 @@ func TestCommands(t *testing.T) {
 		"counts --users 30 --messages 120 --requests 3 --dormant 1200": {
 			"1200 dormant users":       {"counted", "request p50", "request p99", "skipped by the next message"},
 			"a page":                   {"took p50", "took p99"},
-			"a page with names":        {"took p50", "took p99"},
 			"the same page again":      {"took p50", "took p99"},
 			"30 inboxes":               {"took p50", "took p99"},
 			"30 inboxes, half expired": {"took p50", "took p99"},
@@ -287,6 +286,30 @@ func TestDormancy(t *testing.T) {
 	code, _, stderr := do(t, "", "dormancy", file)
 	require.Equal(t, program.ExitFailed, code)
 	require.Equal(t, "bench: "+file+`: line 9: "time" is missing`+"\n", stderr)
+}
+
+// TestStreams runs each part of streams, which fails if a message is lost, and compares what clients get that come back.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	report := report(t, "streams --streams 40 --rounds 1 --probes 2 --idle 100ms --rate 100 --rate-for 500ms --churn 100 --churn-for 500ms "+
+		"--recipients 60 --watchers 20 --pairs 1 --history 10 --dir "+dir)
+	for _, server := range []string{"", "centrifuge, "} {
+		require.Positive(t, figures(report, server+"40 streams")["memory a stream"])
+		require.Positive(t, figures(report, server+"a message to 40 streams")["last frame"])
+		require.Positive(t, figures(report, server+"a message to one of 40")["frame after sending p99"])
+		require.Zero(t, figures(report, server+"100 messages a second, 40 streams")["lost"])
+		require.Zero(t, figures(report, server+"reconnects of 40 streams")["errors"])
+		require.InDelta(t, 5, figures(report, server+"resumed, few missed")["came"], 0)
+	}
+	require.Positive(t, figures(report, "a message to 40 streams")["times raw"])
+	require.InDelta(t, 20, figures(report, "resumed, many missed")["came"], 0)
+	require.Zero(t, figures(report, "centrifuge, resumed, many missed")["came"])
+	require.Positive(t, figures(report, "fan-out to 60, 20 watch")["of unwatched, median"])
+	require.Positive(t, figures(report, "direct message during fan-out to 60, 20 watch")["frame after sending p99"])
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left, "nothing is left behind")
 }
 
 // TestPlot draws what the product measures.
