@@ -41,7 +41,7 @@ func TestHostileRequests(t *testing.T) {
 	defer cancel()
 	i := newIssuer(t)
 	s := &hostileServer{token: i.token("insider", "publish read", time.Hour, "*"), log: new(telemetrytest.Buffer)}
-	stop := s.start(t, i, 20*time.Second)
+	stop := s.start(t, i, 20*time.Second, nil)
 	defer stop()
 	s.exchange(ctx, t, "before")
 	goroutines, heap := settled()
@@ -104,13 +104,14 @@ func (s *hostileServer) attackWith(ctx context.Context, t *testing.T, i *issuer,
 		return s.attack(ctx, c, random)
 	}
 	impatient := &hostileServer{token: s.token, log: s.log}
-	stop := impatient.start(t, i, 4*time.Second)
+	stop := impatient.start(t, i, 4*time.Second, nil)
 	defer stop()
 	return impatient.attack(ctx, c, random)
 }
 
-// start starts the server, which waits for the header and the body of a request no longer than a limit.
-func (s *hostileServer) start(t *testing.T, i *issuer, limit time.Duration) (stop func()) {
+// start starts the server, which waits for the header and the body of a request no longer than a limit. change, unless it is nil, changes the
+// configuration.
+func (s *hostileServer) start(t *testing.T, i *issuer, limit time.Duration, change func(*config.Config)) (stop func()) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Addr, cfg.Data = "127.0.0.1:0", t.TempDir()
@@ -122,6 +123,9 @@ func (s *hostileServer) start(t *testing.T, i *issuer, limit time.Duration) (sto
 	cfg.NATS.MaxPublished, cfg.NATS.MaxFanout = 16*config.MiB, 16*config.MiB
 	cfg.NATS.MaxLogin, cfg.NATS.MaxDLQ = 16*config.MiB, 16*config.MiB
 	cfg.Embedded.Cache, cfg.Embedded.Memtable, cfg.Embedded.MinFree = 8*config.MiB, 4*config.MiB, 0
+	if change != nil {
+		change(&cfg)
+	}
 	s.app = app.New(cfg, app.Options{Embedded: embedded.Engines{}, Logger: zerolog.New(s.log)})
 	require.NoError(t, s.app.Start(t.Context()))
 	s.url = s.app.URL()
