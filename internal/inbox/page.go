@@ -117,8 +117,11 @@ func (s *Service) Read(ctx context.Context, user message.UserID, req Request) (P
 		Tally: page.Tally, Buckets: page.Buckets, Messages: page.Messages, Complete: s.complete(v.state, rules),
 		At: at, Version: at.version(), ReadUpTo: v.state.ReadMark.UpTo, ExpiredUpTo: v.state.Purged,
 	}
-	for _, f := range page.Entries {
-		result.Entries = append(result.Entries, v.message(f))
+	if len(page.Entries) > 0 {
+		result.Entries = make([]Message, len(page.Entries))
+	}
+	for i, f := range page.Entries {
+		result.Entries[i] = v.message(f)
 	}
 	if before == nil {
 		result.Cursor = at.encode(user)
