@@ -62,8 +62,10 @@ func (s *server) changes(w *response, r *http.Request, user message.UserID) erro
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // or it would end the request during the wait
 	over := time.After(wait)
 	for first := true; ; first = false {
-		if err := s.identify(w, r, owner); !first && err != nil { // the token may have ended meanwhile
-			return err
+		if !first { // the token may have ended meanwhile
+			if err := s.identify(w, r, owner); err != nil {
+				return err
+			}
 		}
 		frame, _, keep, err := st.Look(r.Context())
 		if err != nil {
@@ -105,12 +107,12 @@ func (s *server) events(w *response, r *http.Request, user message.UserID) error
 	if err != nil {
 		return err
 	}
+	defer keep(0) // also if the client is gone before the frame is written
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store, no-transform")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep frames back
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
-		keep(0)
 		return nil
 	}
 	w.opened()

@@ -2,8 +2,10 @@ package httpapi_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/live"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/internal/wake"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -137,6 +141,28 @@ func TestEventsAreLimited(t *testing.T) {
 		defer st.Close()
 	}
 	require.Equal(t, client.ProblemBusy, problem(t, w.ask(t, http.MethodGet, "/v1/users/ann/inbox/changes", "")).Type)
+}
+
+// gone is a connection whose client is gone.
+type gone struct{ *httptest.ResponseRecorder }
+
+// Write implements io.Writer.
+func (gone) Write([]byte) (int, error) { return 0, net.ErrClosed }
+
+// A client that is gone before its first frame leaves no memory reserved.
+func TestEventsGiveMemoryBack(t *testing.T) {
+	t.Parallel()
+	memory := httpapi.NewMemory(live.LookMemory)
+	w := newWorld(t, settings{services: func(s *httpapi.Services) {
+		s.Live = live.New(s.Inbox, wake.New(wake.Options{}), live.Options{Max: 1, PerUser: 1, Reserve: memory.Hold})
+	}})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/users/bob/inbox/events", nil)
+	w.handler.ServeHTTP(gone{httptest.NewRecorder()}, r)
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	release, err := memory.Reserve(soon, live.LookMemory)
+	require.NoError(t, err)
+	release()
 }
 
 func TestChanges(t *testing.T) {
