@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/live"
 	"github.com/fanmail/fanmail/pkg/client"
@@ -43,14 +42,9 @@ func (s *server) openStream(r *http.Request, user message.UserID, cursor string)
 // changes answers with one frame: at once if there is something new, or else after a wait.
 func (s *server) changes(w *response, r *http.Request, user message.UserID) error {
 	query := r.URL.Query()
-	wait := time.Duration(0)
-	if text := query.Get("wait"); query.Has("wait") {
-		var err error
-		if wait, err = duration.Parse(text); err != nil || wait < 0 || wait > client.MaxChangesWait {
-			return &message.InvalidError{
-				Field: "wait", Reason: fmt.Sprintf("is %q: give a duration from 0s to %ds, such as 30s", shorten(text), client.MaxChangesWait/time.Second),
-			}
-		}
+	wait, err := queryWait(query, 0, client.MaxChangesWait)
+	if err != nil {
+		return err
 	}
 	cursor := query.Get("cursor")
 	st, err := s.openStream(r, user, cursor)

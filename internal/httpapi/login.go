@@ -12,7 +12,7 @@ import (
 )
 
 func (s *server) login(w *response, r *http.Request, user message.UserID) error {
-	wait, err := loginWait(r.URL.Query())
+	wait, err := queryWait(r.URL.Query(), client.DefaultLoginWait, client.MaxLoginWait)
 	if err != nil {
 		return err
 	}
@@ -28,17 +28,17 @@ func (s *server) login(w *response, r *http.Request, user message.UserID) error 
 	return writeJSON(w, status, client.ContentJSON, answer)
 }
 
-// loginWait returns how long a login waits for the rehydration.
-func loginWait(query url.Values) (time.Duration, error) {
+// queryWait returns how long a request is to wait.
+func queryWait(query url.Values, without, most time.Duration) (time.Duration, error) {
 	if !query.Has("wait") {
-		return client.DefaultLoginWait, nil
+		return without, nil
 	}
 	text := query.Get("wait")
 	wait, err := duration.Parse(text)
-	if err != nil || wait < 0 || wait > client.MaxLoginWait {
+	if err != nil || wait < 0 || wait > most {
 		return 0, &message.InvalidError{
 			Field:  "wait",
-			Reason: fmt.Sprintf("is %q: give a duration from 0s to %ds, such as 10s", shorten(text), client.MaxLoginWait/time.Second),
+			Reason: fmt.Sprintf("is %q: give a duration from 0s to %ds, such as 10s", shorten(text), most/time.Second),
 		}
 	}
 	return wait, nil
