@@ -27,6 +27,8 @@ type CountsOptions struct {
 	Requests int
 	// Dormant is the number of dormant users whose inboxes are counted, in a world of its own; 0 for none.
 	Dormant int
+	// Flagged is the number of buckets of each inbox in which a message is marked as read by itself; 0 for none.
+	Flagged int
 }
 
 // pageOf is the number of messages of a page that is measured.
@@ -77,21 +79,57 @@ func (e env) Counts(ctx context.Context, o CountsOptions) (_ Report, err error) 
 		report.Rows = append(report.Rows, Row{Case: name, Figures: figures})
 		return nil
 	}
-	count := func(want int) func(int) error { return func(int) error { return w.count(ctx, all, want, true) } }
+	count := func(want, read int) func(int) error { return func(int) error { return w.count(ctx, all, want, read, true) } }
 	pages := w.inboxes()
 	page := func(i int) error {
 		_, err := pages.Read(ctx, readers[i], inbox.Request{Limit: pageOf, Peek: true})
 		return err
 	}
-	cut := len(entries) / 2
+	of := func(i int) error {
+		_, err := pages.Read(ctx, all[i%len(all)], inbox.Request{Limit: pageOf, Peek: true})
+		return err
+	}
 	err = errors.Join(
 		measure("a page", page),
 		measure("the same page again", page),
-		measure(fmt.Sprintf("%d inboxes", o.Users), count(len(entries))),
+		measure("a page of the inboxes to count", of),
+		measure(fmt.Sprintf("%d inboxes", o.Users), count(len(entries), 0)),
+	)
+	if o.Flagged > 0 && err == nil {
+		e.Tell(fmt.Sprintf("marking a message in each of %d buckets", o.Flagged))
+		err = errors.Join(
+			w.flag(ctx, all, entries, o.Flagged),
+			measure(fmt.Sprintf("a page, %d flagged buckets", o.Flagged), of),
+			measure(fmt.Sprintf("%d inboxes, %d flagged buckets", o.Users, o.Flagged), count(len(entries), o.Flagged)),
+		)
+		return report, err
+	}
+	cut := len(entries) / 2
+	err = errors.Join(err,
 		w.expire(ctx, all, entries[cut].ID, cut/bucket.Capacity),
-		measure(fmt.Sprintf("%d inboxes, half expired", o.Users), count(len(entries)-cut-1)),
+		measure(fmt.Sprintf("%d inboxes, half expired", o.Users), count(len(entries)-cut-1, 0)),
 	)
 	return report, err
+}
+
+// flag marks the first message of each of the newest buckets as read.
+func (w *world) flag(ctx context.Context, all []message.UserID, entries []bucket.Entry, buckets int) error {
+	var ids []message.ID
+	for n := (len(entries) - 1) / bucket.Capacity; n >= 0 && len(ids) < buckets; n-- {
+		ids = append(ids, entries[n*bucket.Capacity].ID)
+	}
+	if len(ids) < buckets {
+		return fmt.Errorf("%d messages fill fewer than %d buckets", len(entries), buckets)
+	}
+	read := true
+	for _, user := range all {
+		for some := range slices.Chunk(ids, client.MaxMarks) {
+			if _, err := w.Client.Mark(ctx, user, client.MessageMarks{IDs: some, Read: &read}); err != nil {
+				return fmt.Errorf("mark messages of %s: %w", user, err)
+			}
+		}
+	}
+	return nil
 }
 
 // badges counts the inboxes of dormant users, each with one message, by requests for 1,000 users, one after the other. Then it requires that none
@@ -115,7 +153,7 @@ func (e env) badges(ctx context.Context, dormant int) (_ Row, err error) {
 	began, commands := time.Now(), w.Commands.Load() //nolint:forbidigo // what is measured is time
 	for some := range slices.Chunk(all, client.MaxCountedUsers) {
 		asked := time.Now() //nolint:forbidigo // as above
-		if err := w.count(ctx, some, len(entries), false); err != nil {
+		if err := w.count(ctx, some, len(entries), 0, false); err != nil {
 			return Row{}, err
 		}
 		took = append(took, time.Since(asked))
@@ -171,14 +209,14 @@ func (w *world) store(ctx context.Context, named message.UserID, entries []bucke
 	return nil
 }
 
-// count counts inboxes by one request, and requires that each has so many messages, and whether it is complete.
-func (w *world) count(ctx context.Context, all []message.UserID, want int, complete bool) error {
+// count counts inboxes by one request, and requires that each has so many messages, so many of them read, and whether it is complete.
+func (w *world) count(ctx context.Context, all []message.UserID, want, read int, complete bool) error {
 	counts, err := w.Client.Counts(ctx, all)
 	if err != nil {
 		return err
 	}
 	wrong := slices.IndexFunc(counts, func(c client.InboxCount) bool {
-		return c.Total != int64(want) || c.Unread != int64(want) || c.Complete != complete
+		return c.Total != int64(want) || c.Unread != int64(want-read) || c.Complete != complete
 	})
 	if wrong >= 0 {
 		return fmt.Errorf("%s has the counts %+v, want %d", all[wrong], counts[wrong], want)
@@ -212,7 +250,7 @@ func (w *world) inboxes() *inbox.Service {
 		rehydrate.Options{Rules: userstate.DefaultRules, Token: rand.Text, Now: w.Env.Now, Logger: w.Env.Logger},
 	)
 	return inbox.New(
-		inbox.Stores{Buckets: w.Parts.Inbox, Users: w.Parts.Users, Appender: appender}, rehydrator,
+		inbox.Stores{Buckets: w.Parts.Inbox, Users: w.Parts.Users, Appender: appender, Flags: w.Parts.Flags}, rehydrator,
 		inbox.Options{Rules: userstate.DefaultRules, Now: w.Env.Now},
 	)
 }

@@ -129,12 +129,14 @@ func newCounts(p program.Process) *cobra.Command {
 			"measure a page of 50 without and with whom its messages are for, and the same page again, without HTTP. On\n" +
 			"MongoDB it counts the commands of each.\n\n" +
 			"With --dormant, count the inboxes of so many dormant users first, each once, 1,000 by a request. The run fails\n" +
-			"if one of them became active by that: if a record changed, or the next message to all does not skip all.",
+			"if one of them became active by that: if a record changed, or the next message to all does not skip all. With --flagged, mark messages instead of\n" +
+			"letting half of them expire.",
 	}, func(ctx context.Context, e bench.Env) (Report, error) { return env{e}.Counts(ctx, o) })
 	c.Number(&o.Users, "users", 1, "number of inboxes that a request counts, at most 1,000")
 	c.Number(&o.Messages, "messages", 1, "number of messages in each inbox")
 	c.Number(&o.Requests, "requests", 1, "number of requests of each kind")
 	c.Number(&o.Dormant, "dormant", 0, "number of dormant users whose inboxes are counted")
+	c.Number(&o.Flagged, "flagged", 0, "number of buckets of each inbox in which a message is marked")
 	return c.Command
 }
 

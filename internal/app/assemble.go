@@ -240,7 +240,7 @@ func (s *assembly) inboxes() {
 	s.run("streams", s.live.Run)
 	s.services.Audit = audit.New(
 		audit.Stores{
-			Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Buckets: p.Inbox, Appender: s.appender,
+			Messages: p.Messages, Progress: p.Progress, Users: p.Users, Edges: p.Edges, Flags: p.Flags, Buckets: p.Inbox, Appender: s.appender,
 		},
 		audit.Options{
 			Partitions: s.config.Partitions, Rules: s.settings.Rules, Random: rand.Reader, Now: s.opts.Now, Waits: s.waits(),

@@ -9,6 +9,7 @@ import (
 	"github.com/fanmail/fanmail/internal/partition"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -20,6 +21,7 @@ type Stores struct {
 	Progress progress.Store
 	Users    userstate.Store
 	Edges    follow.Store
+	Flags    flag.Store
 	Buckets  bucket.Store
 	Appender *bucket.Appender
 }

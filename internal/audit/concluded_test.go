@@ -31,7 +31,7 @@ func newConcludedWorld(t *testing.T, scan progress.Scan) *concludedWorld {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	service := audit.New(audit.Stores{
-		Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Buckets: r.Inbox, Appender: r.Appender,
+		Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Flags: r.Flags, Buckets: r.Inbox, Appender: r.Appender,
 	}, audit.Options{
 		Partitions: rig.Partitions, Rules: rig.Rules, CatchUp: time.Millisecond, Now: r.Clock.Now,
 		Recount: r.Rehydrator(0, 0).Recount,

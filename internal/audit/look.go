@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -32,6 +33,8 @@ type look struct {
 	state userstate.State
 	// edges are all edges of the user, ascending by followee.
 	edges []follow.Edge
+	// flags are those of single messages.
+	flags flag.Record
 	holds contents
 	// extents are the buckets, the head first.
 	extents []extent
@@ -43,8 +46,8 @@ type look struct {
 	// inGaps counts the messages in each of the gaps, and readInGaps those of them that are at or below the read mark. Each tombstone in
 	// a gap counts, because it reduces the total by one.
 	inGaps, readInGaps []int64
-	// deleted are the ids of the tombstones in gaps.
-	deleted map[message.ID]bool
+	// deleted counts the tombstones in gaps by id. One id may have several.
+	deleted map[message.ID]int64
 	// busy says that a worker is rebuilding the inbox, so the look cannot tell which messages are missing.
 	busy bool
 
@@ -85,17 +88,16 @@ func (s *Service) look(ctx context.Context, user message.UserID) (*look, error) 
 func (l *look) giveUp() {
 	l.busy = true
 	l.found = slices.DeleteFunc(l.found, func(f Finding) bool {
-		return f.Kind == verdict.MissingEntry || f.Kind == verdict.GapCount || f.Kind == verdict.GapOverlap
+		return slices.Contains([]verdict.Kind{verdict.MissingEntry, verdict.GapCount, verdict.GapOverlap, verdict.Counts}, f.Kind)
 	})
 }
 
 // see reads the inbox, and then all messages for the user.
 func (l *look) see(ctx context.Context) error {
-	if err := l.readInbox(ctx); err != nil {
-		return err
-	}
-	if err := l.readTombstones(ctx); err != nil {
-		return err
+	for _, read := range []func(context.Context) error{l.readFlags, l.readInbox, l.readTombstones, l.checkCounts} {
+		if err := read(ctx); err != nil {
+			return err
+		}
 	}
 	l.findDoubles()
 	l.end = message.Later(message.MinID(l.horizon().Add(time.Millisecond)), l.holds.newest().Next())
@@ -246,7 +248,7 @@ func (l *look) compare(ctx context.Context, messages []message.Stored) error {
 		deleted := slices.ContainsFunc(copies, func(h held) bool { return h.deleted })
 		switch gap := l.gap(m.ID); {
 		case gap >= 0:
-			if !l.deleted[m.ID] {
+			if l.deleted[m.ID] == 0 {
 				l.count(gap, m.ID)
 			}
 			l.overlap(l.state.Gaps[gap], m, copies)
@@ -278,10 +280,10 @@ func (l *look) readTombstones(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("tombstones of %s: %w", l.user, err)
 	}
-	l.deleted = make(map[message.ID]bool)
+	l.deleted = make(map[message.ID]int64)
 	for _, t := range deletions.Recent {
 		if gap := l.gap(t.ID); gap >= 0 {
-			l.deleted[t.ID] = true
+			l.deleted[t.ID]++
 			l.count(gap, t.ID)
 		}
 	}

@@ -49,7 +49,7 @@ func newPipeline(t *testing.T, bus *rig.Bus, seed uint64) *pipeline {
 		router:    fanout.NewRouter(r.Stores(), bus, r.FanoutOptions(0)),
 		deliverer: fanout.NewDeliverer(r.Stores(), bus, r.FanoutOptions(0)),
 		audit: audit.New(audit.Stores{
-			Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Buckets: r.Inbox, Appender: r.Appender,
+			Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Flags: r.Flags, Buckets: r.Inbox, Appender: r.Appender,
 		}, audit.Options{
 			Partitions: rig.Partitions, Rules: rig.Rules, Random: rand.Reader, Now: r.Clock.Now, Recount: rehydrator.Recount,
 		}),

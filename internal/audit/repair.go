@@ -16,6 +16,7 @@ var notRepaired = map[verdict.Kind]string{
 	verdict.DifferentEntry: "not repaired: an entry is never rewritten, and the message cannot be appended while its id is in the inbox",
 	verdict.OutOfOrder:     "not repaired: the bounds of a bucket never change, because appends rely on them",
 	verdict.Damaged:        "not repaired: only a backup can bring the record back; see docs/operations.md",
+	verdict.Counts:         "not repaired: no count is stored, and only a backup can bring back the record that they rest on",
 	verdict.PurgedAhead:    "not repaired: a purge point never falls; only a backup can bring back what has expired",
 	// Pages show the message. A tombstone would hide it, although its user may never have deleted it.
 	verdict.GapOverlap: "not repaired: it may be a delivery, and a tombstone would delete the message; if its user deletes it, it counts no more",

@@ -337,7 +337,8 @@ func TestProgress(t *testing.T) {
 	told = nil
 	var ticks atomic.Int64
 	w.Service = audit.New(audit.Stores{
-		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(), Buckets: w.db.Inbox(), Appender: w.appender,
+		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(), Flags: w.db.Flags(),
+		Buckets: w.db.Inbox(), Appender: w.appender,
 	}, audit.Options{
 		Partitions: partitions, Rules: rules,
 		Now: func() time.Time { return epoch.Add(time.Duration(ticks.Add(1)) * time.Second) },

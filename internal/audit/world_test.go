@@ -88,7 +88,7 @@ func (w *world) audit(buckets bucket.Store) *audit.Service { return w.auditBy(bu
 // auditBy returns an audit with rules of its own.
 func (w *world) auditBy(buckets bucket.Store, rules func() userstate.Rules) *audit.Service {
 	return audit.New(audit.Stores{
-		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
+		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(), Flags: w.db.Flags(),
 		Buckets: buckets, Appender: w.appender,
 	}, audit.Options{
 		Partitions: partitions, Rules: rules, CatchUp: time.Millisecond, Random: rand.Reader, Now: func() time.Time { return w.now },

@@ -38,7 +38,7 @@ func addAudit(t *testing.T, w *world, s *httpapi.Services, buckets bucket.Store)
 	t.Helper()
 	s.Retention = walker(w)
 	s.Audit = audit.New(audit.Stores{
-		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
+		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(), Flags: w.db.Flags(),
 		Buckets: buckets, Appender: w.appender,
 	}, audit.Options{
 		Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock,

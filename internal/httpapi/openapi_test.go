@@ -281,7 +281,7 @@ func everything(t *testing.T, w *world) *world {
 	}
 	services := w.services
 	services.Audit = audit.New(audit.Stores{
-		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(),
+		Messages: w.db.Messages(), Progress: w.db.Progress(), Users: w.db.Users(), Edges: w.db.Edges(), Flags: w.db.Flags(),
 		Buckets: w.db.Inbox(), Appender: w.appender,
 	}, audit.Options{Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock})
 	services.DeadLetters = deadletter.New(deadletter.Parts{Bus: bus, Progress: w.db.Progress()}, deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})

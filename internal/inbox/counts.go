@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
-	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -129,7 +128,7 @@ func (s *Service) countOnce(ctx context.Context, users []message.UserID) ([]tall
 			all[i].Err = flags.Err
 		}
 		if all[i].Err == nil && state.Known() {
-			requests, of = append(requests, bucket.CountRequest{Owner: state.User, Hint: state.Head, Basis: basis(state, flags.Record)}), append(of, i)
+			requests, of = append(requests, bucket.CountRequest{Owner: state.User, Hint: state.Head, Basis: state.Basis(flags.Record)}), append(of, i)
 		}
 	}
 	counted, err := bucket.ReadCounts(ctx, s.stores.Shown.Buckets, requests)
@@ -142,11 +141,4 @@ func (s *Service) countOnce(ctx context.Context, users []message.UserID) ([]tall
 // flagged reports whether there may be flags of single messages. They are read after the user's record and before the buckets.
 func (s *Service) flagged(state userstate.State) bool {
 	return state.Flagged && s.stores.Shown.Flags != nil
-}
-
-// basis returns what the counts of an inbox rest on.
-func basis(state userstate.State, flags flag.Record) bucket.Basis {
-	return bucket.Basis{
-		ReadMark: state.ReadMark, Gaps: state.Gaps, Purged: state.Purged, Oldest: state.Oldest, Seen: state.Seen, Flags: flags,
-	}
 }

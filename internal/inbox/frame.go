@@ -129,7 +129,7 @@ func (s *Service) since(ctx context.Context, user message.UserID, from Position,
 	if err != nil {
 		return Frame{}, err
 	}
-	counted, err := bucket.ReadCounts(ctx, s.stores.Shown.Buckets, []bucket.CountRequest{{Owner: user, Hint: state.Head, Basis: basis(state, v.flags)}})
+	counted, err := bucket.ReadCounts(ctx, s.stores.Shown.Buckets, []bucket.CountRequest{{Owner: user, Hint: state.Head, Basis: state.Basis(v.flags)}})
 	if err == nil {
 		err = counted[0].Err
 	}

@@ -158,7 +158,7 @@ func (s *Service) read(
 	above, below := req.bounds()
 	feed := s.rehydrator.Feed(user, rules)
 	page, err = bucket.ReadPage(ctx, s.stores.Shown.Buckets, bucket.PageRequest{
-		Owner: user, Hint: state.Head, Basis: basis(state, v.flags),
+		Owner: user, Hint: state.Head, Basis: state.Basis(v.flags),
 		Before: before, Above: above, Below: below, Filter: s.filter(matching, v, feed), Limit: req.Limit,
 		Absent: s.stretches(state, rules), Growing: !s.complete(state, rules), OnRead: feed.Newest,
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -55,6 +56,11 @@ func (s State) Known() bool { return !s.LastViewed.IsZero() }
 
 // Empty reports whether the state stands for a user without a record. Head does not count.
 func (s State) Empty() bool { return s.Same(State{}) }
+
+// Basis returns what the counts of the inbox rest on. The flags are read after the state.
+func (s State) Basis(flags flag.Record) bucket.Basis {
+	return bucket.Basis{ReadMark: s.ReadMark, Gaps: s.Gaps, Purged: s.Purged, Oldest: s.Oldest, Seen: s.Seen, Flags: flags}
+}
 
 // Rehydrating reports whether a rehydration is due or under way, be it only its sweep. The inbox is not complete then.
 func (s State) Rehydrating() bool { return s.Mark != nil || s.Sweep != nil }

@@ -19,6 +19,8 @@ const (
 	GapCount Kind = "gap_count"
 	// GapOverlap is an entry in a gap, which is counted twice.
 	GapOverlap Kind = "gap_overlap"
+	// Counts is an inbox whose counts are not those of its messages.
+	Counts Kind = "counts"
 	// PurgedAhead is a purge point in the future: messages expire as soon as they arrive.
 	PurgedAhead Kind = "purged_ahead"
 	// Damaged is a record that cannot be read, or a bucket that is missing below another. If a record cannot be read, it is the only finding

@@ -108,7 +108,7 @@ func (p *pairs) audit(t *rapid.T, auditor *audit.Service) verdict.Summary {
 func newAuditor(r *rig.Rig) *audit.Service {
 	rules := r.Rules
 	return audit.New(audit.Stores{
-		Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Buckets: r.Inbox, Appender: r.Appender,
+		Messages: r.Messages, Progress: r.Progress, Users: r.Users, Edges: r.Edges, Flags: r.Flags, Buckets: r.Inbox, Appender: r.Appender,
 	}, audit.Options{
 		Partitions: rig.Partitions, Rules: func() userstate.Rules { return rules }, CatchUp: time.Millisecond, Now: r.Clock.Now,
 		Recount: r.Rehydrator(0, 0).Recount,
