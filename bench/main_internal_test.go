@@ -61,11 +61,20 @@ func TestCommands(t *testing.T) {
 			"300 users": {"claims", "lookup of one p50", "lookup of one p99", "lookup of many p50", "lookup of many p99"},
 		},
 		"counts --users 30 --messages 120 --requests 3 --dormant 1200": {
-			"1200 dormant users":       {"counted", "request p50", "request p99", "skipped by the next message"},
-			"a page":                   {"took p50", "took p99"},
-			"the same page again":      {"took p50", "took p99"},
-			"30 inboxes":               {"took p50", "took p99"},
-			"30 inboxes, half expired": {"took p50", "took p99"},
+			"1200 dormant users":             {"counted", "request p50", "request p99", "skipped by the next message"},
+			"a page":                         {"took p50", "took p99"},
+			"the same page again":            {"took p50", "took p99"},
+			"a page of the inboxes to count": {"took p50", "took p99"},
+			"30 inboxes":                     {"took p50", "took p99"},
+			"30 inboxes, half expired":       {"took p50", "took p99"},
+		},
+		"counts --users 3 --messages 120 --requests 3 --flagged 2": {
+			"a page":                         {"took p50", "took p99"},
+			"the same page again":            {"took p50", "took p99"},
+			"a page of the inboxes to count": {"took p50", "took p99"},
+			"3 inboxes":                      {"took p50", "took p99"},
+			"a page, 2 flagged buckets":      {"took p50", "took p99"},
+			"3 inboxes, 2 flagged buckets":   {"took p50", "took p99"},
 		},
 	} {
 		t.Run(args, func(t *testing.T) {
