@@ -54,7 +54,6 @@ type caughtUp struct{ since, until time.Time }
 type inboxModel struct {
 	prefilled []message.ID
 	deleted   map[message.ID]bool
-	mark      message.ID
 	read      map[message.ID]bool
 	purged    message.ID
 }

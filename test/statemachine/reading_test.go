@@ -153,8 +153,7 @@ func (m *machine) drawEntry(t *rapid.T, there []bucket.Bucket) message.ID {
 // mark sets a read mark.
 func (m *machine) mark(t *rapid.T) {
 	user := m.user(t, "user")
-	there := m.buckets(t, user)
-	upTo := m.drawEntry(t, there)
+	upTo := m.drawEntry(t, m.buckets(t, user))
 	err := m.rig.Inboxes(0).MarkRead(t.Context(), user, upTo)
 	if !m.model.known(user) {
 		require.ErrorIs(t, err, userstate.ErrNotFound)
@@ -162,11 +161,10 @@ func (m *machine) mark(t *rapid.T) {
 	}
 	require.NoError(t, err)
 	box := m.model.inboxes[user]
-	if upTo.Less(box.mark) || !box.purged.Less(upTo) {
+	if !box.purged.Less(upTo) {
 		return
 	}
-	box.mark = upTo
-	for _, b := range there {
+	for _, b := range m.buckets(t, user) { // it has completed the inbox first
 		for _, e := range b.Entries {
 			if !upTo.Less(e.ID) {
 				box.read[e.ID] = true
