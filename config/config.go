@@ -245,6 +245,7 @@ type Rate struct {
 
 // Log configures the log.
 type Log struct {
-	Level  string `key:"level"`
-	Format string `key:"format"`
+	Level     string        `key:"level"`
+	Format    string        `key:"format"`
+	SlowAfter time.Duration `key:"slow_after"`
 }

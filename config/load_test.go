@@ -80,7 +80,7 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 		"rate.sender": "1", "rate.sender_burst": "2", "rate.address": "3", "rate.address_burst": "4", "rate.edges": "5",
 		"backup.dir": "/o", "http.max_connections": "30", "http.max_header": "9KiB", "http.memory": "33MiB", "http.origins": "https://app.example.com",
 		"stream.max": "5", "stream.per_user": "6", "stream.write_timeout": "7s", "stream.heartbeat": "8s", "stream.look_every": "9s",
-		"log.level": "debug", "log.format": "console",
+		"log.level": "debug", "log.format": "console", "log.slow_after": "3s",
 	}
 	for _, key := range config.Keys() {
 		value, found := other[key.Name]

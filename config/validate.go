@@ -59,6 +59,7 @@ func (c Config) validate(sources map[string]string) error {
 	c.security(&v)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", c.Log.Format, "auto", "console", "json")
+	within(&v, "log.slow_after", c.Log.SlowAfter, 0, day)
 	return errors.Join(v.errs...)
 }
 

@@ -200,6 +200,7 @@ func (a *App) fanoutOptions() fanout.Options {
 		BatchOwners: f.BatchOwners, BatchTasks: f.BatchTasks, BatchBytes: int(f.BatchBytes),
 		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
 		Room: a.world.store.room.bulk, StuckAfter: stuckAfter, ResumeAfter: f.ResumeAfter, ResumeEvery: f.ResumeEvery,
+		SlowAfter: a.config.Log.SlowAfter, Waits: a.waits(),
 		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(), Metrics: a.opts.Metrics,
 	}
 }

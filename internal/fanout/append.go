@@ -352,7 +352,6 @@ func (c *appendCall) cost() (cost int) {
 func (p *pass) report(endings []message.Ending) {
 	for _, e := range endings {
 		p.metrics.messages.Observe(p.opts.Now().Sub(e.Ref.ID.Time()).Seconds())
-		p.opts.Logger.Debug().Stringer("message_id", e.Ref.ID).Str("from", string(e.Ref.From)).
-			Int64("delivered", e.Delivered).Int64("skipped", e.Skipped).Msg("message is done")
+		p.opts.logEnding(e)
 	}
 }

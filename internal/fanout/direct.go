@@ -134,7 +134,10 @@ func (r *Router) plan(ctx context.Context, l *mailing) error {
 		return fmt.Errorf("plan %s: %w", l.message.ID, err)
 	}
 	if fanout.Done() {
-		_, err := r.stores.ender().EndPlanned(ctx, []message.Ref{l.message.Ref()})
+		endings, err := r.stores.ender().EndPlanned(ctx, []message.Ref{l.message.Ref()})
+		for _, e := range endings {
+			r.opts.logEnding(e)
+		}
 		return err
 	}
 	var tasks []event.Task

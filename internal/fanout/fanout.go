@@ -83,11 +83,17 @@ type Options struct {
 	// Elected reports whether this process is the one that resumes. It is asked before each time. If it is nil, every process resumes.
 	Elected func(context.Context) (bool, error)
 
+	// SlowAfter is after which time a fan-out that has not ended, or not moved, is logged; 0 for never. Waits says what it waits for.
+	SlowAfter time.Duration
+	Waits     progress.Waits
+
 	Now    func() time.Time
 	Logger zerolog.Logger
 	Tracer tracing.Tracer
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
+
+	slow zerolog.Logger // of slowLogger: each stage sets its own
 }
 
 // room reports whether the store has room for a batch of a lane.

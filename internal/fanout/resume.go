@@ -32,9 +32,11 @@ type Resumer struct {
 	opts   Options
 	// emitted is when this process last emitted messages.
 	emitted *lru.Cache[message.ID, time.Time]
-	metrics resumerMetrics
-	panics  *panics.Recorder
-	waiting bool // the last Resume has left a message that may be on the bus
+	// standing is since when messages have stood still that this process has logged.
+	standing *lru.Cache[message.ID, time.Time]
+	metrics  resumerMetrics
+	panics   *panics.Recorder
+	waiting  bool // the last Resume has left a message that may be on the bus
 }
 
 // resumerBus is what a Resumer needs of the bus.
@@ -49,8 +51,13 @@ func NewResumer(stores Stores, bus resumerBus, opts Options) *Resumer {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
+	standing, err := lru.New[message.ID, time.Time](rememberedSlow)
+	if err != nil {
+		panic(err) // as above
+	}
+	opts.slow = slowLogger(opts.Logger)
 	return &Resumer{
-		stores: stores, bus: bus, opts: opts, emitted: emitted, metrics: newResumerMetrics(opts.Metrics),
+		stores: stores, bus: bus, opts: opts, emitted: emitted, standing: standing, metrics: newResumerMetrics(opts.Metrics),
 		panics: panics.NewRecorder(opts.Logger, opts.Metrics, "resume"),
 	}
 }
@@ -110,8 +117,12 @@ type resumption struct {
 
 func (r *resumption) resume(ctx context.Context) error {
 	old := message.MinID(r.now.Add(-r.opts.ResumeAfter))
+	before := old
+	if r.opts.SlowAfter > 0 { // younger ones are only logged
+		before = message.MinID(r.now.Add(-min(r.opts.SlowAfter, r.opts.ResumeAfter)))
+	}
 	for after := (message.ID{}); ; {
-		refs, err := r.stores.Messages.Unfinished(ctx, after, old, resumePage)
+		refs, err := r.stores.Messages.Unfinished(ctx, after, before, resumePage)
 		if err != nil {
 			return fmt.Errorf("unfinished messages: %w", err)
 		}
@@ -123,9 +134,13 @@ func (r *resumption) resume(ctx context.Context) error {
 		for i, ref := range refs {
 			stuck, err := false, plans[i].Err
 			if err == nil {
+				r.logStanding(ctx, ref, plans[i].Fanout)
+			}
+			if err == nil && ref.ID.Less(old) {
 				stuck, err = r.inspect(ctx, ref, plans[i].Fanout)
 			}
 			switch {
+			case !ref.ID.Less(old):
 			case panics.Is(err):
 				r.panics.Record(err, func(line *zerolog.Event) *zerolog.Event {
 					return line.Stringer("message_id", ref.ID).Str("from", string(ref.From))
@@ -135,14 +150,18 @@ func (r *resumption) resume(ctx context.Context) error {
 			case err != nil:
 				return fmt.Errorf("message %s: %w", ref.ID, err)
 			case stuck:
-				r.opts.Logger.Debug().Stringer("message_id", ref.ID).Str("from", string(ref.From)).Msg("message has not moved: emitting it again")
+				line := r.opts.Logger.Debug()
+				if !r.Resumer.emitted.Contains(ref.ID) { // once for each message
+					line = r.opts.slow.Info()
+				}
+				r.describe(line, ref, plans[i].Fanout).Msg("message has not moved: emitting it again")
 				events = append(events, event.NewPublished(ref))
 			}
 		}
-		if err := r.emit(ctx, events); err != nil || len(refs) < resumePage {
+		if err := r.emit(ctx, events); err != nil || len(refs) < resumePage || !refs[resumePage-1].ID.Less(old) {
 			return err
 		}
-		after = refs[len(refs)-1].ID
+		after = refs[resumePage-1].ID
 	}
 }
 
@@ -197,13 +216,12 @@ func (r *resumption) plans(ctx context.Context, refs []message.Ref) ([]progress.
 // inspect reports whether a message must be emitted again: nothing of it has moved for Options.ResumeAfter, and nothing of it is on the bus.
 func (r *resumption) inspect(ctx context.Context, ref message.Ref, plan progress.Fanout) (_ bool, err error) {
 	defer panics.Catch(&err)
-	moved, waits := ref.ID.Time(), []queue{{lane: event.Direct}}
+	moved, waits := movedAt(ref, plan), []queue{{lane: event.Direct}}
 	if !plan.ID.IsZero() {
 		open := openScans(plan)
 		if len(open) == 0 && !plan.Done() { // what is left is dead
 			return false, nil
 		}
-		moved = plan.Moved
 		for _, p := range open {
 			if p >= r.opts.Partitions { // no worker takes its tasks
 				continue

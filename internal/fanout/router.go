@@ -54,6 +54,7 @@ func NewRouter(stores Stores, bus bus.Emitter, opts Options) *Router {
 	if err != nil {
 		panic(fmt.Sprintf("fanout: ClassCache is %d: %v", opts.ClassCache, err))
 	}
+	opts.slow = slowLogger(opts.Logger)
 	if stores.Ended == nil {
 		stores.Ended = stores.Messages
 	}

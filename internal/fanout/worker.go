@@ -15,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/event"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 const (
@@ -42,6 +43,8 @@ type Deliverer struct {
 	reach   *reach
 	metrics delivererMetrics
 	panics  *panics.Recorder
+	// takenOver are messages of tasks that other workers have not finished.
+	takenOver *lru.Cache[message.ID, struct{}]
 }
 
 // NewDeliverer returns a Deliverer.
@@ -50,10 +53,15 @@ func NewDeliverer(stores Stores, bus bus.Emitter, opts Options) *Deliverer {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
+	takenOver, err := lru.New[message.ID, struct{}](rememberedSlow)
+	if err != nil {
+		panic(err) // as above
+	}
+	opts.slow = slowLogger(opts.Logger)
 	recorder := panics.NewRecorder(opts.Logger, opts.Metrics, "deliver")
 	return &Deliverer{
 		stores: stores, bus: bus, opts: opts, letters: letters, reach: newReach(opts, "deliver", recorder), metrics: newDelivererMetrics(opts),
-		panics: recorder,
+		panics: recorder, takenOver: takenOver,
 	}
 }
 
@@ -226,6 +234,7 @@ func (d *Deliverer) deliverHeld(ctx context.Context, held *hold) (err error) {
 	if first.Attempts > d.opts.MaxAttempts {
 		return d.giveUp(ctx, held)
 	}
+	d.logTakeover(first)
 	tasks := []event.Delivery{first}
 	// A task that was handed out suspiciously often gets a batch of its own. So it cannot take other tasks down.
 	if first.Attempts <= (d.opts.MaxAttempts+1)/2 {
