@@ -26,6 +26,7 @@ func served(t *testing.T) map[string][]string {
 		}
 	}
 	require.Len(t, paths, 2)
+	paths["rehydrator"] = append(paths["rehydrator"], "/console", "/console/", "/console/live", "/console/messages/1?after=2")
 	return paths
 }
 

@@ -52,6 +52,7 @@ rehydrator:
   - /v1/users/[^/]+(/(login|retention|inbox([/:].*)?))?$
   - /v1/(users|inboxes):[^/]+$
   - /v1/admin/.*$
+  - /console(/.*)?$
   - /openapi\.json$
 {{- end }}
 
