@@ -131,5 +131,5 @@ func TestDashboardIsSound(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"Objectives", "Publishing", "Lanes", "Fan-out", "Stores", "Rehydration", "HTTP", "Streams", "Retention", "Process"}, rows)
+	require.Equal(t, []string{"At a glance", "Objectives", "Publishing", "Lanes", "Fan-out", "Stores", "Rehydration", "HTTP", "Streams", "Retention", "Process"}, rows)
 }
