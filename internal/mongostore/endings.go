@@ -14,7 +14,9 @@ import (
 
 // endedRecord is the part of a message that says how its fan-out ended.
 type endedRecord struct {
-	Ending *endingRecord `bson:"ending"`
+	Ending  *endingRecord `bson:"ending"`
+	Lag     int64         `bson:"lag"`
+	Blocked int           `bson:"blocked"`
 }
 
 // endingRecord is the stored form of an ending.
@@ -40,7 +42,7 @@ func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.E
 	}
 	endings := make([]message.Ending, len(refs))
 	read := func(filter bson.D) error {
-		projection := options.Find().SetProjection(fields(fieldID, fieldFrom, fieldEnding))
+		projection := options.Find().SetProjection(fields(fieldID, fieldFrom, fieldEnding, fieldLag, fieldBlocked))
 		return s.c.scan(ctx, "read endings", filter, projection, func() {}, func(raw bson.Raw) error {
 			found, ending, err := endingOf(raw)
 			if err != nil {
@@ -77,14 +79,12 @@ func endingOf(raw bson.Raw) (message.Ref, message.Ending, error) {
 		return ref, message.Ending{Err: fmt.Errorf("mongostore: ending of %s: %w", ref.ID, err)}, nil
 	case err != nil:
 		return message.Ref{}, message.Ending{}, err
-	case r.Ending == nil:
-		return ref, message.Ending{Ref: ref}, nil
-	default:
-		e := *r.Ending
-		return ref, message.Ending{
-			Ref: ref, Concluded: true, Lane: e.Lane, Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed,
-		}, nil
 	}
+	ending := message.Ending{Ref: ref, Void: r.Lag != 0, Blocked: r.Blocked}
+	if e := r.Ending; e != nil {
+		ending.Concluded, ending.Lane, ending.Delivered, ending.Skipped, ending.GivenUp, ending.Closed = true, e.Lane, e.Delivered, e.Skipped, e.GivenUp, e.Closed
+	}
+	return ref, ending, nil
 }
 
 // Conclude implements message.Store.

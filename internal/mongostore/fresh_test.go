@@ -30,6 +30,7 @@ var plainReads = map[string][]string{
 	"Messages.GetMany":    {"majority", "linearizable"},
 	"Messages.Unfinished": {"majority"},
 	"Messages.Oldest":     {"majority"},
+	"Messages.Newest":     {"majority"},
 	"Users.Due":           {"majority"},
 	"Progress.List":       {"majority"},
 }
@@ -53,6 +54,7 @@ func reads(ctx context.Context, db *mongostore.DB) map[string]func() error {
 		"Messages.GetMany":          func() error { return two(m.GetMany(ctx, []message.Ref{ref})) },
 		"Messages.Unfinished":       func() error { return two(m.Unfinished(ctx, message.ID{}, message.MaxID, 1)) },
 		"Messages.Oldest":           func() error { return two(m.Oldest(ctx, message.ID{}, id, 1)) },
+		"Messages.Newest":           func() error { return three(m.Newest(ctx, "", id, 1)) },
 		"Messages.AnyAfter":         func() error { return two(m.AnyAfter(ctx, id)) },
 		"Messages.Endings":          func() error { return two(m.Endings(ctx, []message.Ref{ref})) },
 		"Messages.ToFollowers":      func() error { return two(m.ToFollowers(ctx, ranges, message.NewestFirst, 1)) },

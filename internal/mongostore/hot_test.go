@@ -136,6 +136,18 @@ func TestHottestQueries(t *testing.T) {
 				return err
 			}, "find", "messages", "from__id_audience_lag", 40, []string{"from", "_id"},
 		},
+		{
+			"list: the newest messages", func() error {
+				_, _, err := db.Messages().Newest(ctx, "", message.MaxID, 10)
+				return err
+			}, "find", "messages", "_id", 10, []string{"_id"},
+		},
+		{
+			"list: the newest messages of an author", func() error {
+				_, _, err := db.Messages().Newest(ctx, "author-1", message.MaxID, 10)
+				return err
+			}, "find", "messages", "from__id_audience_lag", 10, []string{"from", "_id"},
+		},
 	} {
 		sent.forget()
 		require.NoError(t, hot.do(), hot.name)

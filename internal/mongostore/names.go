@@ -17,6 +17,9 @@ const (
 	listsName      = "user_identities"
 )
 
+// indexOfIDs is the name of the index that every collection has.
+const indexOfIDs = "_id_"
+
 // The fields by which documents are found and updated. The rest of a document is in the record type of its collection.
 const (
 	fieldID      = "_id"
@@ -31,6 +34,7 @@ const (
 	fieldStoredAt   = "stored_at"  // by the server's clock
 	fieldUnfinished = "unfinished" // true until the message is delivered, then removed
 	fieldEnding     = "ending"     // how the fan-out ended
+	fieldBlocked    = "blocked"
 
 	// Of inbox.
 	fieldOwner    = "owner"

@@ -112,6 +112,24 @@ func TestSearchIsExactAndBounded(t *testing.T) {
 			bounded("oldest to followers", ids[:page], toFollowers, message.OldestFirst)
 			bounded("newest naming", newest[:page], naming, message.NewestFirst)
 			bounded("oldest naming", ids[:page], naming, message.OldestFirst)
+			newestOf := func(from message.UserID) func(message.Order) ([]message.Stored, error) {
+				return func(message.Order) (found []message.Stored, err error) {
+					refs, _, err := store.Newest(t.Context(), from, message.MaxID, page)
+					for _, ref := range refs {
+						found = append(found, message.Stored{Message: message.Message{ID: ref.ID}})
+					}
+					return found, err
+				}
+			}
+			var bobs []message.ID
+			for _, m := range messages {
+				if m.From == "bob" {
+					bobs = append(bobs, m.ID)
+				}
+			}
+			slices.SortFunc(bobs, func(x, y message.ID) int { return y.Compare(x) })
+			bounded("newest", newest[:page], newestOf(""), message.NewestFirst)
+			bounded("newest of an author", bobs[:page], newestOf("bob"), message.NewestFirst)
 			queries.Store(0)
 			refs, err := store.Unfinished(t.Context(), message.ID{}, message.MaxID, page)
 			require.NoError(t, err)

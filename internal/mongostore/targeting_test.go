@@ -25,7 +25,7 @@ import (
 
 // scattering are the commands that ask every shard on purpose, by collection, command and what the filter names, and why.
 var scattering = map[string]string{
-	"messages find _id":               "a message by id alone: an operator or a client asks, who may not know its author; or a raise of a horizon, for any later message; or the collector goes through all messages that may be removed",
+	"messages find _id":               "a message by id alone: an operator or a client asks, who may not know its author; or a raise of a horizon, for any later message; or the collector goes through all messages that may be removed; or the newest are listed",
 	"messages find to,_id":            "messages that name a user: their authors can be anybody",
 	"messages find within,_id":        "messages of topics: their authors can be anybody",
 	"messages aggregate $or,lag":      "the number of messages of topics, when a gap is counted",
@@ -264,6 +264,8 @@ func TestScattering(t *testing.T) {
 	_, err = db.Messages().CountToFollowers(ctx, ofTopic)
 	require.NoError(t, err)
 	_, err = db.Messages().Unfinished(ctx, message.ID{}, message.MaxID, 1)
+	require.NoError(t, err)
+	_, _, err = db.Messages().Newest(ctx, "", message.MaxID, 1)
 	require.NoError(t, err)
 	_, err = db.Edges().Following(ctx, "ann", "", 1)
 	require.NoError(t, err)

@@ -21,9 +21,19 @@ func recordOfEnding(e message.Ending) endingRecord {
 	return endingRecord{Lane: e.Lane, Delivered: e.Delivered, Skipped: e.Skipped, GivenUp: e.GivenUp, Closed: e.Closed}
 }
 
-// authorRecord is the author in a messageRecord.
+// authorRecord is a part of a messageRecord.
 type authorRecord struct {
-	From message.UserID `cbor:"1,keyasint"`
+	From    message.UserID `cbor:"1,keyasint"`
+	Blocked int            `cbor:"7,keyasint"`
+}
+
+// parseAuthor returns a part of a message, and whether the message is void.
+func parseAuthor(id message.ID, value []byte) (author authorRecord, void bool, err error) {
+	b, err := payload(spaceMessages, value, storedAtLen)
+	if err != nil {
+		return authorRecord{}, false, err
+	}
+	return author, !timeOf(b).Equal(id.Time()), decode(spaceMessages, b[storedAtLen:], &author)
 }
 
 // Endings implements message.Store.
@@ -43,17 +53,14 @@ func (s *Messages) Endings(ctx context.Context, refs []message.Ref) ([]message.E
 // ending does not ask the cache, because the message may have been removed.
 func (s *Messages) ending(ref message.Ref) (ending message.Ending, err error) {
 	var author authorRecord
-	found, err := s.db.get(idKey(spaceMessages, ref.ID), func(value []byte) error {
-		b, err := payload(spaceMessages, value, storedAtLen)
-		if err != nil {
-			return err
-		}
-		return decode(spaceMessages, b[storedAtLen:], &author)
+	found, err := s.db.get(idKey(spaceMessages, ref.ID), func(value []byte) (err error) {
+		author, ending.Void, err = parseAuthor(ref.ID, value)
+		return err
 	})
 	if err != nil || !found || ref.From != "" && ref.From != author.From {
 		return message.Ending{}, err
 	}
-	ending.Ref = message.Ref{From: author.From, ID: ref.ID}
+	ending.Ref, ending.Blocked = message.Ref{From: author.From, ID: ref.ID}, author.Blocked
 	var r endingRecord
 	ending.Concluded, err = s.db.get(idKey(spaceEndings, ref.ID), func(value []byte) error {
 		return decodeValue(spaceEndings, value, &r)

@@ -246,7 +246,7 @@ func (s *Messages) get(id message.ID) (message.Stored, error) {
 	return stored, nil
 }
 
-// newestLooks is the maximum number of messages that NewestStamp reads.
+// newestLooks is the maximum number of messages that NewestStamp and Newest read.
 const newestLooks = 1000
 
 // NewestStamp returns the latest time of storing among the messages with the greatest ids, or the zero time if there is no message. It

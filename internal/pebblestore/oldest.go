@@ -37,6 +37,37 @@ func (s *Messages) Oldest(ctx context.Context, after, upTo message.ID, limit int
 	return old, err
 }
 
+// Newest implements message.Store. It looks at the messages of all authors, because no index has those of one author that name their recipients.
+func (s *Messages) Newest(ctx context.Context, from message.UserID, before message.ID, limit int) (refs []message.Ref, rest message.ID, err error) {
+	call, err := s.db.begin(ctx, "messages.newest")
+	if err != nil {
+		return nil, message.ID{}, err
+	}
+	defer call.end(ctx, &err)
+	it, err := s.db.iterate([]byte{byte(spaceMessages)})
+	if err != nil {
+		return nil, message.ID{}, err
+	}
+	defer closeIter(it, &err)
+	found := it.SeekLT(idKey(spaceMessages, before))
+	for looks := 0; found && looks < newestLooks && len(refs) < limit; looks++ {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return nil, message.ID{}, fmt.Errorf("read from the store: %w", err)
+		}
+		rest = idOf(it.Key())
+		author, _, err := parseAuthor(rest, value)
+		if err == nil && (from == "" || from == author.From) { // every reader of a damaged message gets the error
+			refs = append(refs, message.Ref{From: author.From, ID: rest})
+		}
+		found = it.Prev()
+	}
+	if !found {
+		rest = message.ID{}
+	}
+	return refs, rest, it.Error()
+}
+
 // Remove implements message.Store.
 func (s *Messages) Remove(ctx context.Context, refs []message.Ref) (err error) {
 	c, err := beginChange(ctx, s.db, "messages.remove", s.locks, refs, func(ref message.Ref) uint64 { return idLock(ref.ID) })

@@ -73,6 +73,8 @@ func (s messageSuite) run(t *testing.T) {
 	t.Run("Conclude/of an unknown message changes nothing", s.concludeUnknown)
 	t.Run("Conclude/by many has one winner", s.concludeConcurrently)
 	t.Run("Oldest/ascends in a range up to limit", s.oldest)
+	t.Run("Newest/descends below before up to limit", s.newest)
+	t.Run("Newest/finds what an author sent among many others", s.newestOfAuthor)
 	t.Run("Remove/takes messages out of every read", s.remove)
 	t.Run("Remove/beside queries", s.removeBeside)
 	t.Run("Reopen/keeps what was inserted", s.reopenKeepsMessages)

@@ -27,11 +27,11 @@ func (s messageSuite) conclude(t *testing.T) {
 	t.Parallel()
 	h := s.open(t)
 	messages := []message.Message{fullMessage(1, "ann"), messagetest.Message(2, "bob"), messagetest.Message(3, "ann")}
-	messages[0].Topics = []message.Topic{message.Topic("go/errors"), "news"}
+	messages[0].Topics, messages[0].Blocked = []message.Topic{message.Topic("go/errors"), "news"}, 3
 	stamps, err := h.Messages.Insert(t.Context(), messages, messagetest.AnyTime)
 	require.NoError(t, err)
 	one, two, three := messages[0].Ref(), messages[1].Ref(), messages[2].Ref()
-	first, second := message.Ending{Ref: one, Concluded: true, Lane: "bulk", Delivered: 5, Skipped: 6, GivenUp: 2, Closed: 7}, message.Ending{Ref: three, Concluded: true}
+	first, second := message.Ending{Ref: one, Concluded: true, Lane: "bulk", Delivered: 5, Skipped: 6, GivenUp: 2, Closed: 7, Blocked: 3}, message.Ending{Ref: three, Concluded: true}
 	h.conclude(t)
 	h.conclude(t, first, second)
 	for range 2 {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,72 @@ func (s messageSuite) oldest(t *testing.T) {
 		got, err := h.Messages.Oldest(t.Context(), test.after, test.upTo, test.limit)
 		require.NoError(t, err)
 		require.Equal(t, test.want, got, "%s to %s, %d", test.after, test.upTo, test.limit)
+	}
+}
+
+func (s messageSuite) newest(t *testing.T) {
+	t.Parallel()
+	h := s.insertSeries(t)
+	named := fullMessage(4, "ann")
+	named.Audience = ""
+	_, err := h.Messages.Insert(t.Context(), []message.Message{named}, messagetest.AnyTime)
+	require.NoError(t, err)
+	froms := maps.Clone(froms)
+	froms[4] = "ann"
+	for _, test := range []struct {
+		from   message.UserID
+		before message.ID
+		limit  int
+		want   []int
+	}{
+		{"", message.MaxID, 100, []int{9, 7, 5, 4, 3, 1}},
+		{"", message.MaxID, 2, []int{9, 7}},
+		{"", id(7), 100, []int{5, 4, 3, 1}},
+		{"", id(8), 1, []int{7}},
+		{"", id(1), 100, nil},
+		{"", message.ID{}, 100, nil},
+		{"", message.MaxID, 0, nil},
+		{"ann", message.MaxID, 100, []int{7, 4, 3}},
+		{"ann", message.MaxID, 1, []int{7}},
+		{"ann", id(7), 2, []int{4, 3}},
+		{"an", message.MaxID, 100, nil},
+	} {
+		got, rest, err := h.Messages.Newest(t.Context(), test.from, test.before, test.limit)
+		require.NoError(t, err)
+		require.Equal(t, refs(froms, test.want...), append([]message.Ref{}, got...), "%q before %s, %d", test.from, test.before, test.limit)
+		if len(got) < test.limit {
+			require.Zero(t, rest, "there are no more")
+		} else if test.limit > 0 && !rest.IsZero() {
+			require.Equal(t, got[test.limit-1].ID, rest)
+		}
+	}
+}
+
+// newestOfAuthor has more messages of another author than a store looks at in one call.
+func (s messageSuite) newestOfAuthor(t *testing.T) {
+	t.Parallel()
+	const others = 1500
+	h := s.open(t)
+	messages := []message.Message{messagetest.Message(0, "ann")}
+	for n := range others {
+		messages = append(messages, messagetest.Message(n+1, "bob"))
+	}
+	messages = append(messages, messagetest.Message(others+1, "ann"))
+	_, err := h.Messages.Insert(t.Context(), messages, messagetest.AnyTime)
+	require.NoError(t, err)
+	for from, want := range map[message.UserID]int{"ann": 2, "bob": others, "": others + 2} {
+		count := 0
+		for before := message.MaxID; !before.IsZero(); {
+			refs, rest, err := h.Messages.Newest(t.Context(), from, before, 400)
+			require.NoError(t, err)
+			require.True(t, rest.Less(before), "each call goes further")
+			for _, ref := range refs {
+				require.True(t, ref.ID.Less(before) && !ref.ID.Less(rest))
+				before = ref.ID
+			}
+			count, before = count+len(refs), rest
+		}
+		require.Equal(t, want, count, from)
 	}
 }
 

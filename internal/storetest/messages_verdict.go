@@ -134,6 +134,9 @@ func (s messageSuite) futureIsFinished(t *testing.T) {
 	unfinished, err := h.Messages.Unfinished(t.Context(), message.ID{}, message.MaxID, 100)
 	require.NoError(t, err)
 	require.Equal(t, []message.Ref{messages[0].Ref(), messages[1].Ref()}, unfinished)
+	for i, e := range h.endings(t, messages[0].Ref(), messages[1].Ref(), messages[2].Ref()) {
+		require.Equal(t, message.Ending{Ref: messages[i].Ref(), Void: i > 0}, e)
+	}
 }
 
 func (h messageStore) anyAfter(t *testing.T, after message.ID) bool {

@@ -10,6 +10,8 @@ const (
 	StateRunning State = "running"
 	// StateDone is a message whose fan-out is complete: every active recipient has it, unless an operator has given up a part.
 	StateDone State = "done"
+	// StateDead is what lists call a running message of which a part is a dead letter.
+	StateDead State = "dead"
 )
 
 // WaitingFor is what a message waits for.
@@ -42,6 +44,9 @@ type Ending struct {
 	Delivered, Skipped int64
 	// GivenUp counts the partitions in which an operator gave the fan-out up. The message may be missing from inboxes there.
 	GivenUp int64
+	// Void and Blocked are those of the message, also before the fan-out has ended. Conclude ignores them.
+	Void    bool
+	Blocked int
 	// Closed is the number of the round through all users during which the fan-out was known to have ended.
 	Closed int64
 	// Err wraps ErrCorrupt if the record is damaged. Then the rest is zero.

@@ -62,7 +62,7 @@ const (
 )
 
 // Store is the canonical store, which holds each message once. All methods are safe for concurrent use. A read sees every write of
-// every process that had returned before the read began; only Unfinished and Oldest may answer from a state seconds older, and Get and GetMany
+// every process that had returned before the read began; only Unfinished, Oldest and Newest may answer from a state seconds older, and Get and GetMany
 // may return a message that was removed seconds before.
 type Store interface {
 	// Insert stores messages and returns, in their order, the stamp of each. The store decides by timing and its own
@@ -106,6 +106,11 @@ type Store interface {
 	// Oldest returns messages with ids above after, up to and including upTo, in ascending order, at most limit. A sharded store asks
 	// every shard.
 	Oldest(ctx context.Context, after, upTo ID, limit int) ([]Old, error)
+
+	// Newest returns messages with ids below before, in descending order, at most limit; only those of one author, unless from is empty. It may return
+	// fewer although there are more, because it looks at a limited number of messages. There are more below rest, unless rest is zero. A sharded
+	// store asks every shard if from is empty.
+	Newest(ctx context.Context, from UserID, before ID, limit int) (refs []Ref, rest ID, err error)
 
 	// Remove removes messages, and all that finds them. It is atomic for each message, idempotent, and skips messages that are not
 	// stored. It need not survive a crash. A read that is under way may still return a removed message, and a cache may for longer.
