@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -104,7 +105,7 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 	}
 	took := time.Since(began).Seconds()
 	want := client.Fanout{Delivered: int64((followers - dormant) * o.Messages), Skipped: int64(dormant * o.Messages)}
-	if total != want {
+	if !reflect.DeepEqual(total, want) {
 		return nil, fmt.Errorf("delivered %d and skipped %d, want %d and %d", total.Delivered, total.Skipped, want.Delivered, want.Skipped)
 	}
 	if dormant > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"reflect"
 	"slices"
 	"time"
 
@@ -188,7 +189,7 @@ func (d *demo) publish(ctx context.Context, draft message.Draft) (message.ID, er
 func (d *demo) done(ctx context.Context, id message.ID, want client.Fanout) error {
 	want.State = message.StateDone
 	status, err := d.client.WaitDone(ctx, id, 0)
-	if want.Lane = status.Fanout.Lane; err == nil && status.Fanout != want {
+	if want.Lane = status.Fanout.Lane; err == nil && !reflect.DeepEqual(status.Fanout, want) {
 		err = fmt.Errorf("a check failed: message %s is %+v, and should be %+v", id, status.Fanout, want)
 	}
 	return err

@@ -37,6 +37,8 @@ var (
 	open = access{open: true}
 	// publishers may publish; handlers check the sender of each message.
 	publishers = access{scopes: []auth.Scope{auth.Publish}, scopesOnly: true}
+	// listers may list messages; handlers check the author.
+	listers = access{scopes: []auth.Scope{auth.Publish}}
 	// eitherEnd is for the sender and the recipients of a message, where handlers check the message, and for what everybody may know.
 	eitherEnd = access{scopes: []auth.Scope{auth.Publish, auth.Read}}
 	// owner is for the user in the path.

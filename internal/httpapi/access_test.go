@@ -73,6 +73,7 @@ func guarded(tb testing.TB, change settings) *world {
 // tokens also allow it.
 var uses = map[string]struct{ target, body, may string }{
 	"POST /v1/messages":                            {"/v1/messages", `{"from":"ann","to":["bob"],"body":"x"}`, "ann"},
+	"GET /v1/messages":                             {"/v1/messages?from=ann", "", "ann operator"},
 	"POST /v1/messages:batch":                      {"/v1/messages:batch", `{"from":"ann","to":["bob"],"body":"x"}`, "ann dee"},
 	"GET /v1/messages/{id}":                        {"/v1/messages/ID", "", "ann bob gateway operator"},
 	"POST /v1/following:batch":                     {"/v1/following:batch", `{"follower":"bob","followee":"ann"}`, "bob cy dee gateway operator"},

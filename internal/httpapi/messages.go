@@ -181,6 +181,10 @@ func (s *server) status(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	parts, err := queryFlag(r.URL.Query(), "partitions")
+	if err != nil {
+		return err
+	}
 	status, err := s.Reporter.Status(r.Context(), id)
 	if err != nil {
 		return err
@@ -188,6 +192,9 @@ func (s *server) status(w *response, r *http.Request) error {
 	m := status.Message
 	if sees, err := s.sees(w, r, m); err != nil || !sees {
 		return cmp.Or(err, message.ErrNotFound) // other clients must not learn that the message exists
+	}
+	if parts && !w.sent(m) {
+		return refuse(client.ProblemForbidden, "partitions", "only the sender and operators may see the partitions: leave the parameter out")
 	}
 	audience := int64(0)
 	if estimate {
@@ -204,9 +211,14 @@ func (s *server) status(w *response, r *http.Request) error {
 			return err
 		}
 	}
-	var until *client.Time
+	var until, moved *client.Time
 	if !status.Until.IsZero() {
 		until = &client.Time{Time: status.Until}
+	}
+	if !parts {
+		status.Scans = nil
+	} else if !status.Moved.IsZero() {
+		moved = &client.Time{Time: status.Moved}
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, client.Status{
 		ID: m.ID, From: m.From, Sent: client.Time{Time: m.Sent()}, To: m.To, Audience: m.Audience, Topics: m.Topics,
@@ -215,6 +227,7 @@ func (s *server) status(w *response, r *http.Request) error {
 			State: status.State, Lane: event.Lane(status.Lane), WaitingFor: status.WaitingFor, Until: until, About: until != nil,
 			Recipients: status.Delivered + status.Skipped,
 			Delivered:  status.Delivered, Skipped: status.Skipped, NeverSeen: neverSeen, Blocked: blocked, GivenUp: status.GivenUp, Audience: audience,
+			Partitions: partitions(status.Scans), Moved: moved,
 		},
 	})
 }

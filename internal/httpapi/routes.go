@@ -10,13 +10,14 @@ func (s *server) routes() {
 	publisher := role{server: s, name: "publisher", here: s.Publish != nil}
 	draft := int64(draftBytes(s.opts.Limits))
 	publisher.route("/v1/messages", methods{
+		http.MethodGet:  {handle: s.listMessages, access: listers, query: []string{"after", "from", "limit", "state"}, memory: messageMemory},
 		http.MethodPost: {handle: s.publish, access: publishers, body: true, adds: true, memory: draftCopies * draft},
 	})
 	publisher.route("/v1/messages:batch", methods{
 		http.MethodPost: {handle: s.publishBatch, access: publishers, body: true, adds: true, memory: draftCopies * (chunkBytes + draft)},
 	})
 	publisher.route("/v1/messages/{id}", methods{
-		http.MethodGet: {handle: s.status, access: eitherEnd, query: []string{"estimate"}, memory: messageMemory},
+		http.MethodGet: {handle: s.status, access: eitherEnd, query: []string{"estimate", "partitions"}, memory: messageMemory},
 	})
 	publisher.route("/v1/following:batch", methods{
 		http.MethodPost: {handle: s.followBatch, access: readers, body: true, adds: true},

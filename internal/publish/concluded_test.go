@@ -43,6 +43,7 @@ func TestStatusWhileThePlanEnds(t *testing.T) {
 				require.NoError(t, actor.Err())
 				require.NotEqual(t, message.StatePending, got.State)
 				want.State, got.State = message.StateDone, message.StateDone // it may have been read before
+				got.Scans, got.Moved = nil, time.Time{}
 				require.Equal(t, want, got, "after %d operations", after)
 				d.requireStatus(t, reporter, want)
 				d.record(t, m.ID, progress.Scan{}.Join("m"), progress.Scan{}) // a late repetition of the event
@@ -69,5 +70,6 @@ func (d *desk) requireStatus(t *testing.T, reporter *publish.Reporter, want publ
 	t.Helper()
 	got, err := reporter.Status(t.Context(), want.Message.ID)
 	require.NoError(t, err)
+	got.Scans, got.Moved = nil, time.Time{}
 	require.Equal(t, want, got)
 }

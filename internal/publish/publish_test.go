@@ -422,7 +422,9 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, err)
 	status, err = reporter.Status(t.Context(), m.ID)
 	require.NoError(t, err)
-	require.Equal(t, publish.Status{Message: m, State: message.StateRunning, Lane: "medium"}, status)
+	require.Equal(t, publish.Status{
+		Message: m, State: message.StateRunning, Lane: "medium", Scans: map[int]progress.Scan{0: {}, 1: {}}, Moved: d.Clock.Now().UTC(),
+	}, status)
 
 	for _, test := range []struct {
 		scan  progress.Scan

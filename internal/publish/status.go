@@ -27,6 +27,9 @@ type Status struct {
 	// WaitingFor is what a message that is not done waits for; empty if it moves. Until is about when it goes on, or zero.
 	WaitingFor message.WaitingFor
 	Until      time.Time
+	// Scans are those of a message that is running; Moved is when the last one moved.
+	Scans map[int]progress.Scan
+	Moved time.Time
 }
 
 // Reporter reads the status of messages. It is safe for concurrent use.
@@ -62,30 +65,32 @@ func (r *Reporter) Status(ctx context.Context, id message.ID) (Status, error) {
 	if stored.Void {
 		return Status{}, message.ErrNotFound
 	}
-	status := Status{Message: stored.Message, State: message.StatePending}
 	fanout, err := r.progress.Get(ctx, id)
-	switch {
-	case errors.Is(err, progress.ErrNotFound):
-	case err != nil:
+	if err != nil && !errors.Is(err, progress.ErrNotFound) {
 		return Status{}, err
-	default: // also if all scans are done: another attempt may write the ending first, with other counts
-		status.State, status.Lane = message.StateRunning, fanout.Lane
 	}
-	status.WaitingFor, status.Until = r.opts.Waits.For(fanout, r.opts.Now())
-	outcome := fanout.Outcome()
 	endings, err := r.messages.Endings(ctx, []message.Ref{stored.Ref()})
 	if err == nil {
 		err = endings[0].Err
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return Status{}, err
-	case endings[0].Concluded:
-		outcome = endings[0]
-		status.State, status.Lane, status.WaitingFor, status.Until = message.StateDone, outcome.Lane, "", time.Time{}
 	}
-	status.Delivered, status.Skipped, status.GivenUp = outcome.Delivered, outcome.Skipped+int64(stored.Blocked), outcome.GivenUp
-	return status, nil
+	return r.status(stored.Message, fanout, endings[0]), nil
+}
+
+// status returns the status of a message by its plan, which is zero if there is none, and its ending.
+func (r *Reporter) status(m message.Message, fanout progress.Fanout, ending message.Ending) Status {
+	s := Status{Message: m, State: message.StateDone}
+	if !ending.Concluded { // also if all scans are done: another attempt may write the ending first, with other counts
+		ending, s.State = fanout.Outcome(), message.StatePending
+		if !fanout.ID.IsZero() {
+			s.State, s.Scans, s.Moved = message.StateRunning, fanout.Scans, fanout.Moved
+		}
+		s.WaitingFor, s.Until = r.opts.Waits.For(fanout, r.opts.Now())
+	}
+	s.Lane, s.Delivered, s.Skipped, s.GivenUp = ending.Lane, ending.Delivered, ending.Skipped+int64(m.Blocked), ending.GivenUp
+	return s
 }
 
 // maxNamed is how many of the users that a message names NeverSeen looks at.

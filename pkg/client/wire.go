@@ -85,6 +85,9 @@ type Fanout struct {
 	GivenUp int64 `json:"given_up,omitempty"`
 	// Audience estimates the final number of recipients. Only Client.Estimate sets it.
 	Audience int64 `json:"audience,omitempty"`
+	// Partitions are ascending, and Moved is when one of them moved last, while the message is running. Only Client.Partitions sets them.
+	Partitions []PartitionProgress `json:"partitions,omitempty"`
+	Moved      *Time               `json:"moved,omitempty"`
 }
 
 // Status is a message and the progress of its fan-out.
