@@ -97,6 +97,45 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-uniseg.StringWidth(s)))
 }
 
+// table prints rows in columns, which may grow from one call of print to the next.
+type table struct {
+	w      io.Writer
+	widths []int
+}
+
+func (t *table) print(rows [][]string) error {
+	for _, row := range rows {
+		t.widths = append(t.widths, make([]int, max(0, len(row)-len(t.widths)))...)
+		for i, cell := range row {
+			t.widths[i] = max(t.widths[i], uniseg.StringWidth(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(pad(cell, t.widths[i]) + "  ")
+		}
+		if err := printf(t.w, "%s\n", strings.TrimRight(line.String(), " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// age returns a duration in its largest unit, such as 5 min.
+func age(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{day, " d"}, {time.Hour, " h"}, {time.Minute, " min"}} {
+		if d >= unit.of {
+			return count(int64(d/unit.of)) + unit.name
+		}
+	}
+	return count(int64(max(0, d)/time.Second)) + " s"
+}
+
 // count returns a number with commas between thousands.
 func count[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)

@@ -29,7 +29,7 @@ func newRoot(p program.Process) *cobra.Command {
 	root.SetFlagErrorFunc(program.FlagError)
 	root.AddCommand(
 		newServe(p), newDemo(p), newConfig(p),
-		newImport(p), newPublish(p), newLogin(p), newIdentity(p), newTopic(p), newAttribute(p), newSubscribe(p), newUnsubscribe(p), newInbox(p), newStatus(p),
+		newImport(p), newPublish(p), newLogin(p), newIdentity(p), newTopic(p), newAttribute(p), newSubscribe(p), newUnsubscribe(p), newInbox(p), newStatus(p), newMessages(p),
 		newExplain(p), newAudit(p), newDLQ(p), newBackup(p), newRestore(p), newRetention(p), newBench(p), newAdmin(p), newManpages(),
 	)
 	return root
