@@ -19,11 +19,13 @@ const (
 	Read Scope = "read"
 	// Admin allows the requests of operators and reading for every user. It does not allow publishing.
 	Admin Scope = "admin"
+	// Operate allows to look at how a deployment works: not at what messages say, nor at what an inbox shows. It changes nothing.
+	Operate Scope = "operate"
 	// Metrics allows to read what is measured.
 	Metrics Scope = "metrics"
 )
 
-func scopes() []Scope { return []Scope{Publish, Read, Admin, Metrics} }
+func scopes() []Scope { return []Scope{Publish, Read, Admin, Operate, Metrics} }
 
 // Principal is who makes a request, and what they may do. It does not change.
 type Principal struct {

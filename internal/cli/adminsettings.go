@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -40,12 +39,12 @@ func newAdminSettings(p program.Process) *cobra.Command {
 				return err
 			}
 			return out.print(client.SettingList{Settings: list}, func(w io.Writer) error {
-				return eachLine(w, list, func(s client.Setting) string {
-					line := fmt.Sprintf("%-20s %-14s since %s", s.Key, s.Recorded, showTime(s.Since.Time))
+				return tableOf(w, []string{"KEY", "RECORDED", "SINCE", "CONFIGURED"}, list, func(s client.Setting) []string {
+					other := ""
 					if s.Configured != s.Recorded {
-						line += ", configured " + s.Configured
+						other = s.Configured
 					}
-					return line
+					return []string{s.Key, s.Recorded, showTime(s.Since.Time), other}
 				})
 			})
 		}

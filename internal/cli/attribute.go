@@ -42,7 +42,7 @@ func newAttribute(p program.Process) *cobra.Command {
 				return err
 			}
 			return out.print(client.AttributeList{Attributes: list}, func(w io.Writer) error {
-				return eachLine(w, list, func(a client.Attribute) string { return a.Name + "  " + string(a.Type) })
+				return tableOf(w, []string{"NAME", "TYPE"}, list, func(a client.Attribute) []string { return []string{a.Name, string(a.Type)} })
 			})
 		}},
 		action{name: "delete", args: program.Exactly("NAME"), do: func(ctx context.Context, c *client.Client, args []string) error {

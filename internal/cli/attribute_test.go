@@ -22,7 +22,7 @@ func attributeCommands(t *testing.T, url string) {
 	require.Empty(t, ask("attribute", "declare", "total", "number"))
 	require.Empty(t, ask("attribute", "declare", "due", "time"))
 	require.Contains(t, fail(program.ExitFailed, "attribute", "declare", "total", "string"), "the attribute total is declared as number: delete it first")
-	require.Equal(t, "due  time\ntotal  number\n", ask("attribute", "list"))
+	require.Equal(t, "NAME   TYPE\ndue    time\ntotal  number\n", ask("attribute", "list"))
 	require.Equal(t, []client.Attribute{{Name: "due", Type: attribute.Time}, {Name: "total", Type: attribute.Number}},
 		fromJSON[client.AttributeList](t, ask("attribute", "list", "--json")).Attributes)
 	require.Contains(t, fail(program.ExitFailed, "publish", "--from", "ann", "--to", "ben", "--attrs", `{"total":"many"}`),
@@ -33,7 +33,7 @@ func attributeCommands(t *testing.T, url string) {
 	require.Empty(t, ask("attribute", "delete", "total"))
 	require.Empty(t, ask("attribute", "delete", "total"))
 	require.NotEmpty(t, ask("publish", "--from", "ann", "--to", "ben", "--attrs", `{"total":"many"}`))
-	require.Equal(t, "due  time\n", ask("attribute", "list"))
+	require.Equal(t, "NAME  TYPE\ndue   time\n", ask("attribute", "list"))
 	for _, bad := range [][]string{
 		{"attribute"},
 		{"attribute", "add"},

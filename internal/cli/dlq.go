@@ -77,9 +77,15 @@ func (l *letters) each(ctx context.Context, c *client.Client, do func(client.Dea
 
 func (l *letters) list(ctx context.Context, c *client.Client, _ []string) error {
 	none := true
+	const row = "%-6v %-19s  %-18s %-36s  %s\n"
 	err := l.each(ctx, c, func(letter client.DeadLetter) error {
+		if none && !l.out.json {
+			if err := printf(l.out.w, row, "ID", "AT", "REASON", "ABOUT", "ERROR"); err != nil {
+				return err
+			}
+		}
 		none = false
-		return l.out.sayf(letter, "%-6d %s  %-18s %s  %s\n", letter.ID, showTime(letter.At.Time), letter.Reason, about(letter), program.Printable(letter.Error))
+		return l.out.sayf(letter, row, letter.ID, showTime(letter.At.Time), letter.Reason, about(letter), program.Printable(letter.Error))
 	})
 	if err == nil && none && !l.out.json {
 		err = printf(l.out.w, "there are no dead letters\n")

@@ -58,7 +58,7 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, "corrupt", letter.Reason)
 	require.Equal(t, id, letter.Message.String())
 	require.Equal(t, message.UserID("ann"), letter.From)
-	require.Regexp(t, `^1 +\S+ \S+ +corrupt +`+id+` from ann  .*corrupt`, ask("dlq", "list", "--reason", "corrupt"))
+	require.Regexp(t, `^ID +AT +REASON +ABOUT +ERROR\n1 +\S+ \S+ +corrupt +`+id+` from ann  .*corrupt`, ask("dlq", "list", "--reason", "corrupt"))
 	require.Equal(t, "there are no dead letters\n", ask("dlq", "list", "--reason", "too_large"))
 	require.Contains(t, ask("dlq", "show", "1"), "about     "+id+" from ann\nreason    corrupt\n")
 	require.Equal(t, letter, fromJSON[client.DeadLetter](t, ask("dlq", "show", "1", "--json")))

@@ -66,7 +66,7 @@ func withActions(p program.Process, role app.Role, cmd *cobra.Command, actions .
 		}
 		a := chosen(args[0])
 		if a == nil {
-			return unknownCommand(cmd, args[0], program.Nearest(args[0], names)...)
+			return unknownCommand(cmd, args[0], names...)
 		}
 		if err := a.args(cmd, args[1:]); err != nil {
 			return err
@@ -123,13 +123,4 @@ func withCommands(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 		return program.Usagef("name a command: %s", choice(names))
 	}
 	return cmd
-}
-
-// unknownCommand returns the error for a command or an action that does not exist, with the nearest actions and commands that do.
-func unknownCommand(cmd *cobra.Command, name string, nearest ...string) error {
-	hint := ""
-	if nearest = append(nearest, cmd.SuggestionsFor(name)...); len(nearest) > 0 {
-		hint = "; did you mean " + strings.Join(nearest, " or ") + "?"
-	}
-	return program.Usagef("there is no command %q%s", cmd.CommandPath()+" "+name, hint)
 }

@@ -78,7 +78,7 @@ func newIdentity(p program.Process) *cobra.Command {
 				return err
 			}
 			return out.print(client.Identities{Identities: list}, func(w io.Writer) error {
-				return eachLine(w, list, func(id message.Identity) string { return id.Kind + ":" + id.Value })
+				return tableOf(w, []string{"IDENTITY"}, list, func(id message.Identity) []string { return []string{id.Kind + ":" + id.Value} })
 			})
 		}},
 	)

@@ -22,7 +22,7 @@ func identityCommands(t *testing.T, url string) {
 	require.Empty(t, ask("identity", "set", "url:https://example.com/joe", "joe"))
 	require.Equal(t, "joe\n", ask("identity", "get", "email:joe@EXAMPLE.com"))
 	require.JSONEq(t, `{"user":"joe"}`, ask("identity", "get", "email:joe@example.com", "--json"))
-	require.Equal(t, "email:joe@example.com\nurl:https://example.com/joe\n", ask("identity", "list", "joe"))
+	require.Equal(t, "IDENTITY\nemail:joe@example.com\nurl:https://example.com/joe\n", ask("identity", "list", "joe"))
 	require.Len(t, fromJSON[client.Identities](t, ask("identity", "list", "joe", "--json")).Identities, 2)
 	require.Empty(t, ask("identity", "list", "ben"))
 	require.Contains(t, fail("identity", "set", "email:joe@example.com", "ben"), "another user has this identity")

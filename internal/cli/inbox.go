@@ -27,8 +27,8 @@ type inboxCommand struct {
 	all     bool
 	asUser  bool
 	follow  bool
+	stored  bool
 	countBy string
-	purge   client.Purge
 }
 
 func newInbox(p program.Process) *cobra.Command {
@@ -49,43 +49,46 @@ func newInbox(p program.Process) *cobra.Command {
 			"With --follow, print the newest messages, oldest first, and then each message as it arrives, until an interrupt or\n" +
 			"SIGTERM. A deletion and another change of the counts have a line of their own. The command connects again when the\n" +
 			"connection is lost, and misses nothing.\n\n" +
-			"With --purge-until, let all messages up to a time expire instead, permanently, and print how many.",
+			"With --stored, print instead what the server holds: what is recorded of the user, and the newest 200 buckets of the\n" +
+			"inbox. It is never a visit.",
 		Example: "  fanmail inbox ben --limit 10\n  fanmail inbox ben --all --json | jq -r .id\n" +
 			"  fanmail inbox ben --since 2026-01-01T00:00:00Z --until 2026-02-01T00:00:00Z\n" +
 			"  fanmail inbox ben --unread --from ann --attr total:gte:64 --attr type:in:invoice,reminder --all\n" +
 			"  fanmail inbox ben --count-by attr:type\n" +
 			"  fanmail inbox ben --follow --json | jq -r '.messages[]?.body'\n" +
-			"  fanmail inbox ben --purge-until 2026-01-01T00:00:00Z --dry-run",
-		Args: program.Exactly("USER"),
+			"  fanmail inbox ben --stored",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 && len(suggest(cmd, args[0])) > 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return program.Exactly("USER")(cmd, args)
+		},
 	}
 	i := inboxCommand{process: p, output: newOutput(p, cmd, "print the page or the number as JSON; with --all, a line of JSON for each message, with --follow for each change")}
 	cmd.Flags().IntVar(&i.options.Limit, "limit", 50, "maximum number of messages to print")
 	cmd.Flags().StringVar((*string)(&i.options.Before), "before", "", "cursor of the page to print, from the page before")
-	for name, bound := range map[string]struct {
-		at    *time.Time
-		usage string
-	}{
-		"since":       {&i.options.Since, "print only messages that were sent at this `time` or later, such as 2026-01-02T15:04:05Z"},
-		"until":       {&i.options.Until, "print only messages that were sent before this `time`"},
-		"purge-until": {&i.purge.Until.Time, "let messages expire that were sent at this `time` or before"},
-	} {
-		cmd.Flags().Func(name, bound.usage, func(text string) (err error) {
-			*bound.at, err = message.ParseTime(text)
-			return err
-		})
-	}
+	timeFlag(cmd, "since", &i.options.Since, "print only messages that were sent at this `time` or later, such as 2026-01-02T15:04:05Z")
+	timeFlag(cmd, "until", &i.options.Until, "print only messages that were sent before this `time`")
 	cmd.Flags().BoolVar(&i.asUser, "as-user", false, "count this as a visit of the user")
 	cmd.Flags().StringArrayVar(&i.options.Attrs, "attr", nil, "print only messages whose attribute meets this `condition`, NAME:OP:VALUE; may be repeated")
 	cmd.Flags().StringVar((*string)(&i.options.From), "from", "", "print only messages of this author")
 	cmd.Flags().BoolVar(&i.options.Unread, "unread", false, "print only unread messages")
 	cmd.Flags().BoolVar(&i.all, "all", false, "print all messages")
 	cmd.Flags().BoolVar(&i.follow, "follow", false, "print messages as they arrive")
+	cmd.Flags().BoolVar(&i.stored, "stored", false, "print the inbox as it is stored")
 	cmd.Flags().StringVar(&i.countBy, "count-by", "", "print counts by `what`: from, or attr:NAME")
-	cmd.Flags().BoolVar(&i.purge.DryRun, "dry-run", false, "with --purge-until, only print how many messages would expire")
 	cmd.Flags().Var(&archived{&i.options.Archived}, "archived", "print no archived messages (false), only these (true), or all")
-	cmd.AddCommand(newInboxMark(p))
+	cmd.AddCommand(newInboxMark(p), newInboxPurge(p))
 	return onServer(p, app.Rehydrator, cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		return i.run(ctx, cmd, c, args[0])
+	})
+}
+
+// timeFlag defines a flag with a time.
+func timeFlag(cmd *cobra.Command, name string, at *time.Time, usage string) {
+	cmd.Flags().Func(name, usage, func(text string) (err error) {
+		*at, err = message.ParseTime(text)
+		return err
 	})
 }
 
@@ -124,20 +127,13 @@ func (i *inboxCommand) run(ctx context.Context, cmd *cobra.Command, c *client.Cl
 	if i.options.Limit < 1 {
 		return program.Usagef("--limit is %d: give 1 or more", i.options.Limit)
 	}
-	if err := i.checkCount(cmd); err != nil {
-		return err
-	}
-	if err := i.checkFollow(cmd); err != nil {
-		return err
-	}
-	purges := cmd.Flags().Changed("purge-until")
-	if err := i.checkPurge(cmd, purges); err != nil {
+	if err := i.checkAlone(cmd); err != nil {
 		return err
 	}
 	i.options.Peek = !i.asUser
 	switch {
-	case purges:
-		return i.printPurged(ctx, c, user)
+	case i.stored:
+		return i.printStored(ctx, c, user)
 	case i.follow:
 		return i.printFollowed(ctx, c, user)
 	case i.countBy != "":
@@ -149,31 +145,25 @@ func (i *inboxCommand) run(ctx context.Context, cmd *cobra.Command, c *client.Cl
 	}
 }
 
-// checkPurge returns an error if flags for printing and for purging are given together.
-func (i *inboxCommand) checkPurge(cmd *cobra.Command, purges bool) error {
-	if !purges && i.purge.DryRun {
-		return program.Usagef("--dry-run goes with --purge-until")
-	}
-	for _, name := range []string{"all", "archived", "as-user", "attr", "before", "from", "limit", "since", "unread", "until"} {
-		if purges && cmd.Flags().Changed(name) {
-			return program.Usagef("--purge-until prints no messages: give it without --%s", name)
+// checkAlone returns an error if a flag for printing something else is given with flags for printing messages, or has another form.
+func (i *inboxCommand) checkAlone(cmd *cobra.Command) error {
+	for _, alone := range []struct{ flag, prints, with string }{
+		{"count-by", "no messages", ""},
+		{"follow", "the newest messages and all that arrive", "as-user"},
+		{"stored", "no messages", "before"},
+	} {
+		for _, name := range []string{
+			"all", "archived", "as-user", "attr", "before", "count-by", "follow", "from", "limit", "since", "stored", "unread", "until",
+		} {
+			if cmd.Flags().Changed(alone.flag) && cmd.Flags().Changed(name) && name != alone.flag && name != alone.with {
+				return program.Usagef("--%s prints %s: give it without --%s", alone.flag, alone.prints, name)
+			}
 		}
+	}
+	if name, isAttr := strings.CutPrefix(i.countBy, attrPrefix); cmd.Flags().Changed("count-by") && i.countBy != "from" && (!isAttr || name == "") {
+		return program.Usagef("--count-by is %q: give from, or attr:NAME with the name of a declared attribute", i.countBy)
 	}
 	return nil
-}
-
-func (i *inboxCommand) printPurged(ctx context.Context, c *client.Client, user message.UserID) error {
-	n, err := c.Purge(ctx, user, i.purge)
-	if err != nil {
-		return err
-	}
-	return i.output.print(client.Purged{Purged: n}, func(w io.Writer) error {
-		happened := "expired"
-		if i.purge.DryRun {
-			happened = "would expire"
-		}
-		return printf(w, "%s: %s %s\n", program.Printable(string(user)), plural(n, "message", "messages"), happened)
-	})
 }
 
 func (i *inboxCommand) printPage(ctx context.Context, c *client.Client, user message.UserID) error {

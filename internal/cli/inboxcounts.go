@@ -6,8 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
@@ -15,22 +13,6 @@ import (
 
 // attrPrefix is how --count-by begins if it names an attribute.
 const attrPrefix = "attr:"
-
-// checkCount returns an error if --count-by is given with flags for printing messages, or has another form.
-func (i *inboxCommand) checkCount(cmd *cobra.Command) error {
-	if !cmd.Flags().Changed("count-by") {
-		return nil
-	}
-	for _, name := range []string{"all", "archived", "as-user", "attr", "before", "dry-run", "from", "limit", "purge-until", "since", "unread", "until"} {
-		if cmd.Flags().Changed(name) {
-			return program.Usagef("--count-by prints no messages: give it without --%s", name)
-		}
-	}
-	if name, isAttr := strings.CutPrefix(i.countBy, attrPrefix); i.countBy != "from" && (!isAttr || name == "") {
-		return program.Usagef("--count-by is %q: give from, or attr:NAME with the name of a declared attribute", i.countBy)
-	}
-	return nil
-}
 
 func (i *inboxCommand) printCounts(ctx context.Context, c *client.Client, user message.UserID) error {
 	var counts client.ValueCounts

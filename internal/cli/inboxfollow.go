@@ -4,22 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/spf13/cobra"
-
-	"github.com/fanmail/fanmail/internal/cli/program"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
-
-// checkFollow returns an error if --follow is given with flags that select messages, or that print something else.
-func (i *inboxCommand) checkFollow(cmd *cobra.Command) error {
-	for _, name := range []string{"all", "archived", "attr", "before", "count-by", "dry-run", "from", "limit", "purge-until", "since", "unread", "until"} {
-		if i.follow && cmd.Flags().Changed(name) {
-			return program.Usagef("--follow prints the newest messages and all that arrive: give it without --%s", name)
-		}
-	}
-	return nil
-}
 
 // printFollowed prints an inbox and its changes until ctx ends, which is no error.
 func (i *inboxCommand) printFollowed(ctx context.Context, c *client.Client, user message.UserID) error {

@@ -78,7 +78,7 @@ func TestOneServer(t *testing.T) {
 	t.Parallel()
 	url := serve(t)
 	for name, test := range map[string]func(*testing.T, string){
-		"attributes": attributeCommands, "identities": identityCommands, "topics": topicCommands,
+		"attributes": attributeCommands, "identities": identityCommands, "topics": topicCommands, "users": userCommands,
 		"import from everywhere": importFollowsFromEverywhere, "import without bad lines": importSkipsBadLines,
 		"import without the names of columns": importSkipsTheNamesOfColumns,
 		"progress on a terminal":              progressOnTerminal, "progress without a terminal": progressWithoutTerminal,

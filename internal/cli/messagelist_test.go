@@ -31,7 +31,7 @@ func TestMessages(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 9, 10, 0, time.UTC) }
-	const head = "id                                    from  sent   state    lane  recipients  delivered  skipped  waits for\n" +
+	const head = "ID                                    FROM  SENT   STATE    LANE  RECIPIENTS  DELIVERED  SKIPPED  WAITS FOR\n" +
 		"019b7ca9-8c88-7000-8000-000000000001  ann   5 min  running  bulk  12,000      11,999     1        room\n"
 	for args, want := range map[string]string{
 		"":                                     head + "more: fanmail messages --after a\n",

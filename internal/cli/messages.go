@@ -86,7 +86,7 @@ func printMessagePage(p program.Process, rows *table, query client.MessagesQuery
 func printMessageRows(p program.Process, to *table, messages []client.MessageProgress) error {
 	var rows [][]string
 	if to.widths == nil {
-		rows = append(rows, []string{"id", "from", "sent", "state", "lane", "recipients", "delivered", "skipped", "waits for"})
+		rows = append(rows, []string{"ID", "FROM", "SENT", "STATE", "LANE", "RECIPIENTS", "DELIVERED", "SKIPPED", "WAITS FOR"})
 	}
 	for _, m := range messages {
 		rows = append(rows, []string{

@@ -132,14 +132,14 @@ func TestPurgeInbox(t *testing.T) {
 	page := fromJSON[client.InboxPage](t, fanmail(t, "inbox", "ben", "--json", "--server", url))
 	until := page.Messages[1].Sent.Format(client.TimeLayout)
 	purge := func(flags ...string) string {
-		return fanmail(t, append([]string{"inbox", "ben", "--purge-until", until, "--server", url}, flags...)...)
+		return fanmail(t, append([]string{"inbox", "purge", "ben", "--until", until, "--server", url}, flags...)...)
 	}
 	require.Equal(t, "ben: 1 message would expire\n", purge("--dry-run"))
 	require.Equal(t, "ben: 1 message expired\n", purge())
 	require.JSONEq(t, `{"purged":0}`, purge("--json"))
 	require.Contains(t, fanmail(t, "inbox", "ben", "--server", url), "ben: 1 message, 1 unread\n")
 	until = "2126-01-01T00:00:00Z"
-	got := run{args: []string{"inbox", "ben", "--purge-until", until, "--server", url}}.do(t.Context(), t)
+	got := run{args: []string{"inbox", "purge", "ben", "--until", until, "--server", url}}.do(t.Context(), t)
 	require.Equal(t, program.ExitFailed, got.code)
 	require.Contains(t, got.stderr, "until is in the future")
 }

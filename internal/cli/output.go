@@ -39,6 +39,15 @@ func eachLine[T any](w io.Writer, values []T, text func(T) string) error {
 	return nil
 }
 
+// tableOf writes a table with a row for each value, below a header; nothing if there are no values.
+func tableOf[T any](w io.Writer, header []string, values []T, row func(T) []string) error {
+	rows := make([][]string, len(values))
+	for i, value := range values {
+		rows[i] = row(value)
+	}
+	return printTable(w, header, rows)
+}
+
 // print writes a result: as one line of JSON, or as text.
 func (o *output) print(result any, text func(w io.Writer) error) error {
 	if o.json {
@@ -103,11 +112,20 @@ type table struct {
 	widths []int
 }
 
+// printTable prints rows in columns, below a header; nothing if there are no rows.
+func printTable(w io.Writer, header []string, rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return (&table{w: w}).print(append([][]string{header}, rows...))
+}
+
 func (t *table) print(rows [][]string) error {
 	for _, row := range rows {
 		t.widths = append(t.widths, make([]int, max(0, len(row)-len(t.widths)))...)
 		for i, cell := range row {
-			t.widths[i] = max(t.widths[i], uniseg.StringWidth(cell))
+			cell = program.Printable(cell)
+			row[i], t.widths[i] = cell, max(t.widths[i], uniseg.StringWidth(cell))
 		}
 	}
 	for _, row := range rows {

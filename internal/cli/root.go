@@ -22,15 +22,15 @@ func newRoot(p program.Process) *cobra.Command {
 			}
 			return unknownCommand(cmd, args[0])
 		},
-		SuggestionsMinimumDistance: 2,
 	}
 	root.SetHelpCommand(newHelp())
 	program.SetTexts(root)
 	root.SetFlagErrorFunc(program.FlagError)
 	root.AddCommand(
 		newServe(p), newDemo(p), newConfig(p),
-		newImport(p), newPublish(p), newLogin(p), newIdentity(p), newTopic(p), newAttribute(p), newSubscribe(p), newUnsubscribe(p), newInbox(p), newStatus(p), newMessages(p),
-		newExplain(p), newAudit(p), newDLQ(p), newBackup(p), newRestore(p), newRetention(p), newBench(p), newAdmin(p), newManpages(),
+		newImport(p), newPublish(p), newLogin(p), newIdentity(p), newTopic(p), newAttribute(p), newFollow(p), newUnfollow(p), newSubscribe(p), newUnsubscribe(p), newUser(p),
+		newInbox(p), newStatus(p), newMessages(p),
+		newExplain(p), newAudit(p), newDLQ(p), newBackup(p), newRestore(p), newRetention(p), newBench(p), newAdmin(p), newVersion(p), newManpages(),
 	)
 	return root
 }

@@ -44,10 +44,16 @@ func newTopic(p program.Process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for after := client.Cursor(""); ; {
+			for after, headed := client.Cursor(""), out.json; ; {
 				page, err := list(ctx, after)
 				if err != nil {
 					return err
+				}
+				if !headed && len(page.Topics) > 0 {
+					headed = true
+					if err := printf(out.w, "TOPIC\n"); err != nil {
+						return err
+					}
 				}
 				for _, t := range page.Topics {
 					err := out.sayf(client.Topic{Topic: t}, "%s\n", program.Printable(string(t)))

@@ -22,10 +22,10 @@ func topicCommands(t *testing.T, url string) {
 	require.Empty(t, ask("topic", "create", "programming/go", "--parents"))
 	require.Empty(t, ask("topic", "create", "programming/go"))
 	require.Empty(t, ask("topic", "create", "news"))
-	require.Equal(t, "news\nprogramming\nprogramming/go\n", ask("topic", "list"))
+	require.Equal(t, "TOPIC\nnews\nprogramming\nprogramming/go\n", ask("topic", "list"))
 	require.Equal(t, []string{`{"topic":"programming"}`, `{"topic":"programming/go"}`}, strings.Fields(ask("topic", "list", "programming", "--json")))
 	require.Empty(t, ask("subscribe", "ben", "programming/go"))
-	require.Equal(t, "programming/go\n", ask("topic", "list", "--user", "ben"))
+	require.Equal(t, "TOPIC\nprogramming/go\n", ask("topic", "list", "--user", "ben"))
 	require.Contains(t, fail(program.ExitFailed, "subscribe", "ben", "none"), "there is no such topic")
 	require.Contains(t, fail(program.ExitFailed, "topic", "delete", "programming"), "there are topics below programming")
 	require.Contains(t, fail(program.ExitFailed, "topic", "delete", "programming/go"), "users are subscribed")
@@ -35,7 +35,7 @@ func topicCommands(t *testing.T, url string) {
 	require.Empty(t, ask("unsubscribe", "ben", "programming/go"))
 	require.Empty(t, ask("unsubscribe", "ben", "none"))
 	require.Empty(t, ask("topic", "delete", "programming/go"))
-	require.Equal(t, "news\nprogramming\n", ask("topic", "list"))
+	require.Equal(t, "TOPIC\nnews\nprogramming\n", ask("topic", "list"))
 	for _, bad := range [][]string{
 		{"topic"},
 		{"topic", "create", "a//b"},
@@ -64,7 +64,7 @@ func TestImportTopicsAndSubscriptions(t *testing.T) {
 	require.Equal(t, program.ExitFailed, got.code)
 	require.Contains(t, got.stdout, "imported 251 topics")
 	require.Contains(t, got.stderr, topics+`:252: topic is "none/x", and there is no topic "none"`)
-	require.Len(t, strings.Fields(fanmail(t, "topic", "list", "--server", url)), 251, "in several pages")
+	require.Len(t, strings.Fields(fanmail(t, "topic", "list", "--server", url)), 252, "a header, and several pages")
 	require.Equal(t, 251, fromJSON[importResult](t, fanmail(t, append(args, "--skip-bad", "--json")...)).Imported)
 
 	path := file(t, "subscriptions", `{"user":"ben","topic":"all"}`+"\n"+`{"user":"ben","topic":"none"}`+"\n"+`{"user":"ann","topic":"all/007"}`)
@@ -72,5 +72,5 @@ func TestImportTopicsAndSubscriptions(t *testing.T) {
 	require.Equal(t, program.ExitFailed, got.code)
 	require.Contains(t, got.stdout, "imported 2 subscriptions")
 	require.Contains(t, got.stderr, path+":2: ")
-	require.Equal(t, "all\n", fanmail(t, "topic", "list", "--user", "ben", "--server", url))
+	require.Equal(t, "TOPIC\nall\n", fanmail(t, "topic", "list", "--user", "ben", "--server", url))
 }

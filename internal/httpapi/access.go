@@ -19,7 +19,7 @@ type Authenticator interface {
 	Authenticate(token string) (*auth.Principal, error)
 }
 
-// access is the permission that an endpoint requires. The zero value admits only operators, so an endpoint without an explicit
+// access is the permission that an endpoint requires. The zero value admits only admins, so an endpoint without an explicit
 // access is closed.
 type access struct {
 	// open allows every client.
@@ -38,16 +38,20 @@ var (
 	// publishers may publish; handlers check the sender of each message.
 	publishers = access{scopes: []auth.Scope{auth.Publish}, scopesOnly: true}
 	// listers may list messages; handlers check the author.
-	listers = access{scopes: []auth.Scope{auth.Publish}}
-	// eitherEnd is for the sender and the recipients of a message, where handlers check the message, and for what everybody may know.
+	listers = access{scopes: []auth.Scope{auth.Publish, auth.Operate}}
+	// eitherEnd is for what everybody may know who sends or receives messages.
 	eitherEnd = access{scopes: []auth.Scope{auth.Publish, auth.Read}}
+	// ofMessage is for the sender and the recipients of a message, where handlers check the message, and for operators.
+	ofMessage = access{scopes: []auth.Scope{auth.Publish, auth.Read, auth.Operate}}
 	// owner is for the user in the path.
 	owner = access{scopes: []auth.Scope{auth.Read}, own: true}
 	// readers are users; handlers check each user whom the body names.
 	readers = access{scopes: []auth.Scope{auth.Read}}
 	// watchers read metrics.
 	watchers = access{scopes: []auth.Scope{auth.Metrics}}
-	// admins are operators.
+	// operators look at how the deployment works.
+	operators = access{scopes: []auth.Scope{auth.Operate}}
+	// admins are operators who change it.
 	admins = access{}
 )
 

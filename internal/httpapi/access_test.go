@@ -43,6 +43,7 @@ func authenticator(tb testing.TB, now func() time.Time) *auth.Authenticator {
 		"gateway":  `scopes: [read], user: "*"`,
 		"operator": "scopes: [admin], identities: [email, phone, handle, url]",
 		"mailer":   "scopes: [admin], identities: [email]",
+		"viewer":   "scopes: [operate]",
 		"watcher":  "scopes: [metrics]",
 		"past":     "scopes: [admin], expires: 2001-01-01T00:00:00Z",
 	} {
@@ -73,9 +74,9 @@ func guarded(tb testing.TB, change settings) *world {
 // tokens also allow it.
 var uses = map[string]struct{ target, body, may string }{
 	"POST /v1/messages":                            {"/v1/messages", `{"from":"ann","to":["bob"],"body":"x"}`, "ann"},
-	"GET /v1/messages":                             {"/v1/messages?from=ann", "", "ann operator"},
+	"GET /v1/messages":                             {"/v1/messages?from=ann", "", "ann operator viewer"},
 	"POST /v1/messages:batch":                      {"/v1/messages:batch", `{"from":"ann","to":["bob"],"body":"x"}`, "ann dee"},
-	"GET /v1/messages/{id}":                        {"/v1/messages/ID", "", "ann bob gateway operator"},
+	"GET /v1/messages/{id}":                        {"/v1/messages/ID", "", "ann bob gateway operator viewer"},
 	"POST /v1/following:batch":                     {"/v1/following:batch", `{"follower":"bob","followee":"ann"}`, "bob cy dee gateway operator"},
 	"GET /v1/users/{user}/followers":               {"/v1/users/bob/followers", "", "bob gateway operator"},
 	"GET /v1/users/{user}/following":               {"/v1/users/bob/following", "", "bob gateway operator"},
@@ -118,9 +119,10 @@ var uses = map[string]struct{ target, body, may string }{
 	"PUT /v1/users/{user}/retention":               {"/v1/users/bob/retention", `{"newest":1}`, "operator"},
 	"DELETE /v1/users/{user}/retention":            {"/v1/users/bob/retention", "", "operator"},
 	"DELETE /v1/users/{user}/inbox/{id}":           {"/v1/users/bob/inbox/019b7ca9-8c8a-7000-8000-000000000002", "", "bob gateway operator"}, // not ID: bob still reads that
-	"GET /v1/admin/explain":                        {"/v1/admin/explain?user=bob&message=ID", "", "operator"},
+	"GET /v1/admin/explain":                        {"/v1/admin/explain?user=bob&message=ID", "", "operator viewer"},
+	"GET /v1/admin/users/{user}/inbox:stored":      {"/v1/admin/users/bob/inbox:stored", "", "operator viewer"},
 	"POST /v1/admin/audit":                         {"/v1/admin/audit", `{"user":"bob"}`, "operator"},
-	"GET /v1/admin/dlq":                            {"/v1/admin/dlq", "", "operator"},
+	"GET /v1/admin/dlq":                            {"/v1/admin/dlq", "", "operator viewer"},
 	"POST /v1/admin/dlq/{id}":                      {"/v1/admin/dlq/1:redrive", "", "operator"},
 	"DELETE /v1/admin/dlq/{id}":                    {"/v1/admin/dlq/1", "", "operator"},
 	"GET /v1/admin/settings":                       {"/v1/admin/settings", "", "operator"},
@@ -129,8 +131,8 @@ var uses = map[string]struct{ target, body, may string }{
 	"GET /v1/admin/attributes/{name}":              {"/v1/admin/attributes/total", "", "operator"},
 	"PUT /v1/admin/attributes/{name}":              {"/v1/admin/attributes/total", `{"type":"number"}`, "operator"},
 	"DELETE /v1/admin/attributes/{name}":           {"/v1/admin/attributes/other", "", "operator"},
-	"GET /v1/admin/processes":                      {"/v1/admin/processes", "", "operator"},
-	"GET /v1/admin/retention":                      {"/v1/admin/retention", "", "operator"},
+	"GET /v1/admin/processes":                      {"/v1/admin/processes", "", "operator viewer"},
+	"GET /v1/admin/retention":                      {"/v1/admin/retention", "", "operator viewer"},
 	"POST /v1/admin/backup":                        {"/v1/admin/backup", `{"dir":"x"}`, "operator"},
 	"GET /metrics":                                 {"/metrics", "", "watcher operator"},
 	"GET /healthz":                                 {"/healthz", "", "*"},
@@ -158,7 +160,7 @@ func TestEveryEndpointIsGuarded(t *testing.T) {
 		use, ok := uses[endpoint]
 		require.True(t, ok, "%s: whom is it for?", endpoint)
 		require.Equal(t, use.may == "*", access.Open, endpoint)
-		require.Equal(t, strings.Contains(endpoint, "{user}") && use.may != "operator", access.Own, endpoint)
+		require.Equal(t, strings.Contains(endpoint, "{user}") && strings.HasPrefix(use.may, "bob"), access.Own, endpoint)
 		if access.Open {
 			continue
 		}
@@ -182,7 +184,7 @@ func TestEveryEndpointIsGuarded(t *testing.T) {
 			require.NotContains(t, answer.Body.String(), "secret")
 			require.Equal(t, client.ProblemUnauthorized, problem(t, answer).Type)
 		}
-		for _, name := range []string{"ann", "bob", "cy", "dee", "gateway", "operator", "watcher"} {
+		for _, name := range []string{"ann", "bob", "cy", "dee", "gateway", "operator", "viewer", "watcher"} {
 			answer := ask(as(name)...)
 			may := strings.Contains(" "+use.may+" ", " "+name+" ")
 			refused := answer.Code == http.StatusForbidden || answer.Code == http.StatusNotFound && endpoint == "GET /v1/messages/{id}"
@@ -290,10 +292,12 @@ func TestAMessageIsForItsEnds(t *testing.T) {
 		{toFollowers, "bob", true},
 		{toFollowers, "cy", false},
 		{toFollowers, "operator", true},
+		{toFollowers, "viewer", true},
 	} {
 		answer := w.ask(t, http.MethodGet, "/v1/messages/"+test.id, "", as(test.who)...)
 		if test.sees {
 			require.Equal(t, http.StatusOK, answer.Code, test)
+			require.Equal(t, test.who != "viewer", strings.Contains(answer.Body.String(), `"body":"x"`), "who operates does not read it")
 			continue
 		}
 		require.Equal(t, http.StatusNotFound, answer.Code, test)

@@ -6,6 +6,7 @@ import (
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
+	"github.com/fanmail/fanmail/pkg/userstate"
 	"github.com/fanmail/fanmail/pkg/verdict"
 )
 
@@ -53,17 +54,10 @@ func explanation(e audit.Explanation) client.Explanation {
 			answer.Subscriptions = append(answer.Subscriptions, client.Subscriptions{Topic: topic, Spans: spans})
 		}
 	}
-	if m := e.State.Mark; m != nil {
-		lease := e.State.Lease
-		answer.Mark = &client.Mark{
-			From: client.Time{Time: m.From}, Since: client.Time{Time: lease.Since}, LeaseUntil: client.Time{Time: lease.Until},
-		}
-	}
-	if sweep := e.State.Sweep; sweep != nil {
-		answer.Sweep = &client.Sweep{From: client.Time{Time: sweep.From}}
-	}
-	if gap := e.Gap; gap != nil {
-		answer.Gap = &client.Gap{After: client.Time{Time: gap.After}, Before: client.Time{Time: gap.Before}, Messages: gap.Messages}
+	answer.Mark, answer.Sweep = wireRehydration(e.State)
+	if e.Gap != nil {
+		gap := wireGap(*e.Gap)
+		answer.Gap = &gap
 	}
 	if e.Verdict != verdict.UnknownMessage {
 		answer.Sent = client.Time{Time: e.Stored.Sent()}
@@ -78,4 +72,19 @@ func explanation(e audit.Explanation) client.Explanation {
 		}
 	}
 	return answer
+}
+
+func wireRehydration(state userstate.State) (mark *client.Mark, sweep *client.Sweep) {
+	if m := state.Mark; m != nil {
+		lease := state.Lease
+		mark = &client.Mark{From: client.Time{Time: m.From}, Since: client.Time{Time: lease.Since}, LeaseUntil: client.Time{Time: lease.Until}}
+	}
+	if w := state.Sweep; w != nil {
+		sweep = &client.Sweep{From: client.Time{Time: w.From}}
+	}
+	return mark, sweep
+}
+
+func wireGap(gap userstate.Gap) client.Gap {
+	return client.Gap{After: client.Time{Time: gap.After}, Before: client.Time{Time: gap.Before}, Messages: gap.Messages}
 }

@@ -80,6 +80,9 @@ func TestAdminWire(t *testing.T) {
 		require.Equal(t, client.ContentNDJSON, answer.Header().Get("Content-Type"))
 		wire.WriteString(answer.Body.String())
 	}
+	w.must(t, http.StatusOK, http.MethodPost, "/v1/users/bob/inbox:mark", `{"ids":["`+messagetest.ID(2).String()+`"],"archived":true}`)
+	w.must(t, http.StatusNoContent, http.MethodPost, "/v1/users/bob/inbox/read", `{"all":true}`)
+	wire.WriteString(w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/users/bob/inbox:stored", ""))
 	requireGolden(t, "admin.golden", wire.String())
 }
 
@@ -95,6 +98,10 @@ func TestBadAdminInput(t *testing.T) {
 		{"explain: nothing", http.MethodGet, "/v1/admin/explain?user=bob", "", 422, nil},
 		{"explain: no UUID", http.MethodGet, "/v1/admin/explain?user=bob&message=7", "", 422, nil},
 		{"explain: posted", http.MethodPost, "/v1/admin/explain?user=bob&message=" + id, "", 405, nil},
+		{"stored: never seen", http.MethodGet, "/v1/admin/users/zoe/inbox:stored", "", 404, nil},
+		{"stored: no user id", http.MethodGet, "/v1/admin/users/a%20b/inbox:stored", "", 422, nil},
+		{"stored: below the lowest", http.MethodGet, "/v1/admin/users/bob/inbox:stored?before=0", "", 422, nil},
+		{"stored: below none", http.MethodGet, "/v1/admin/users/bob/inbox:stored?before=4294967296", "", 422, nil},
 		{"audit: got", http.MethodGet, "/v1/admin/audit", "", 405, nil},
 		{"audit: no user id", http.MethodPost, "/v1/admin/audit", `{"user":"a b"}`, 422, nil},
 		{"audit: a user and a sample", http.MethodPost, "/v1/admin/audit", `{"user":"bob","sample":1}`, 422, nil},

@@ -66,7 +66,7 @@ func (s *server) querySelection(query url.Values) (selection publish.Selection, 
 // mayList refuses a list of messages to a principal who is no operator, unless they are of an author as whom it may publish.
 func (w *response) mayList(from message.UserID) error {
 	switch {
-	case w.principal.Has(auth.Admin):
+	case w.principal.Has(auth.Admin, auth.Operate):
 		return nil
 	case from == "":
 		return refuse(client.ProblemForbidden, "from", "the token does not allow to list the messages of all authors: name a sender of the token as from")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -53,7 +54,7 @@ func (w *world) list(tb testing.TB, query string, headers ...string) string {
 		body := w.must(tb, http.StatusOK, http.MethodGet, "/v1/messages?"+query+after, "", headers...)
 		require.NoError(tb, json.Unmarshal([]byte(body), &page))
 		for _, m := range page.Messages {
-			all = append(all, fmt.Sprint(m.Sent.Sub(messagetest.Epoch).Milliseconds()))
+			all = append(all, strconv.FormatInt(m.Sent.Sub(messagetest.Epoch).Milliseconds(), 10))
 		}
 		if page.Next == "" {
 			return strings.Join(all, " ")
@@ -152,8 +153,8 @@ func TestWhoMayListMessages(t *testing.T) {
 	for _, test := range []struct{ who, target, want string }{
 		{"ann", "/v1/messages", "the token does not allow to list the messages of all authors: name a sender of the token as from"},
 		{"ann", "/v1/messages?from=dee", `the token does not allow to list the messages of \"dee\", because it does not allow to publish as them`},
-		{"bob", "/v1/messages?from=bob", "the token lacks the scope for this: it takes publish or admin"},
-		{"gateway", "/v1/messages", "the token lacks the scope for this: it takes publish or admin"},
+		{"bob", "/v1/messages?from=bob", "the token lacks the scope for this: it takes publish or operate or admin"},
+		{"gateway", "/v1/messages", "the token lacks the scope for this: it takes publish or operate or admin"},
 	} {
 		require.Contains(t, w.must(t, http.StatusForbidden, http.MethodGet, test.target, "", as(test.who)...), test.want)
 	}

@@ -2,13 +2,13 @@ package httpapi
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 
+	"github.com/fanmail/fanmail/internal/auth"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -190,10 +190,18 @@ func (s *server) status(w *response, r *http.Request) error {
 		return err
 	}
 	m := status.Message
-	if sees, err := s.sees(w, r, m); err != nil || !sees {
-		return cmp.Or(err, message.ErrNotFound) // other clients must not learn that the message exists
+	sees, err := s.sees(w, r, m)
+	operates := w.principal.Has(auth.Operate)
+	switch {
+	case err != nil:
+		return err
+	case !sees && !operates:
+		return message.ErrNotFound // other clients must not learn that the message exists
+	case !sees:
+		m.Body, m.ContentType, m.Attrs = "", "", nil
 	}
-	if parts && !w.sent(m) {
+	all := operates || w.sent(m)
+	if parts && !all {
 		return refuse(client.ProblemForbidden, "partitions", "only the sender and operators may see the partitions: leave the parameter out")
 	}
 	audience := int64(0)
@@ -203,10 +211,10 @@ func (s *server) status(w *response, r *http.Request) error {
 		}
 	}
 	neverSeen, blocked := int64(0), int64(0)
-	if w.sent(m) { // no recipient learns that others block the author
+	if all { // no recipient learns that others block the author
 		blocked = int64(m.Blocked)
 	}
-	if status.State == message.StateDone && status.Skipped > blocked && len(m.To) > 0 && w.sent(m) { // no recipient learns who else was never here
+	if status.State == message.StateDone && status.Skipped > blocked && len(m.To) > 0 && all { // no recipient learns who else was never here
 		if neverSeen, err = s.Reporter.NeverSeen(r.Context(), m); err != nil {
 			return err
 		}

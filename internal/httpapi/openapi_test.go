@@ -207,6 +207,8 @@ func TestEveryOperation(t *testing.T) {
 		{404, "deleteEntry", "DELETE", "/v1/users/ann/inbox/" + one, "", "", ""},
 		{200, "explain", "GET", "/v1/admin/explain?user=bob&message=" + id, "", "", ""},
 		{422, "explain", "GET", "/v1/admin/explain?user=bob", "", "", ""},
+		{200, "storedInbox", "GET", "/v1/admin/users/bob/inbox:stored", "", "", ""},
+		{404, "storedInbox", "GET", "/v1/admin/users/nobody/inbox:stored", "", "", ""},
 		{200, "audit", "POST", "/v1/admin/audit", `{"user":"bob"}`, "", ""},
 		{200, "audit", "POST", "/v1/admin/audit", `{"sample":2}`, "", ""},
 		{422, "audit", "POST", "/v1/admin/audit", `{"sample":-1}`, "", ""},

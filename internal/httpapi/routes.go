@@ -17,7 +17,7 @@ func (s *server) routes() {
 		http.MethodPost: {handle: s.publishBatch, access: publishers, body: true, adds: true, memory: draftCopies * (chunkBytes + draft)},
 	})
 	publisher.route("/v1/messages/{id}", methods{
-		http.MethodGet: {handle: s.status, access: eitherEnd, query: []string{"estimate", "partitions"}, memory: messageMemory},
+		http.MethodGet: {handle: s.status, access: ofMessage, query: []string{"estimate", "partitions"}, memory: messageMemory},
 	})
 	publisher.route("/v1/following:batch", methods{
 		http.MethodPost: {handle: s.followBatch, access: readers, body: true, adds: true},
@@ -108,13 +108,16 @@ func (s *server) routes() {
 	})
 	admin := role{server: s, name: "rehydrator", here: s.Audit != nil}
 	admin.route("/v1/admin/explain", methods{
-		http.MethodGet: {handle: s.explain, access: admins, query: []string{"user", "message"}},
+		http.MethodGet: {handle: s.explain, access: operators, query: []string{"user", "message"}},
+	})
+	admin.route("/v1/admin/users/{user}/inbox:stored", methods{
+		http.MethodGet: {handle: forUser(s.storedInbox), access: operators, query: []string{"before"}, memory: storedMemory},
 	})
 	admin.route("/v1/admin/audit", methods{
 		http.MethodPost: {handle: s.audit, access: admins, body: true},
 	})
 	admin.route("/v1/admin/dlq", methods{
-		http.MethodGet: {handle: s.deadLetters, access: admins, query: []string{"after", "limit"}},
+		http.MethodGet: {handle: s.deadLetters, access: operators, query: []string{"after", "limit"}},
 	})
 	admin.route("/v1/admin/dlq/{id}", methods{
 		http.MethodPost:   {handle: s.redrive, access: admins},
@@ -135,13 +138,13 @@ func (s *server) routes() {
 		http.MethodDelete: {handle: s.deleteAttribute, access: admins},
 	})
 	admin.route("/v1/admin/processes", methods{
-		http.MethodGet: {handle: s.processes, access: admins},
+		http.MethodGet: {handle: s.processes, access: operators},
 	})
 	admin.route("/v1/admin/backup", methods{
 		http.MethodPost: {handle: s.backup, access: admins, body: true},
 	})
 	admin.route("/v1/admin/retention", methods{
-		http.MethodGet: {handle: s.retention, access: admins},
+		http.MethodGet: {handle: s.retention, access: operators},
 	})
 	s.route("/healthz", methods{http.MethodGet: {handle: s.health, access: open}})
 	s.route("/readyz", methods{http.MethodGet: {handle: s.ready, access: open}})

@@ -232,15 +232,15 @@ func (s *Service) eachUnread(ctx context.Context, r flag.Record, use func(bucket
 	return nil
 }
 
-// aliveAtOnce is how many buckets eachAlive reads at a time: an inbox may have thousands.
-const aliveAtOnce = 64
+// bucketsAtOnce is how many buckets are read at a time without contents: an inbox may have thousands.
+const bucketsAtOnce = 64
 
 // eachAlive calls use with the messages in buckets that are neither deleted nor expired. If section has Late, Low and High are one bucket.
 func (s *Service) eachAlive(ctx context.Context, section bucket.Section, use func(bucket.Found)) error {
 	size := s.stores.Buckets.Size()
-	for low := int64(section.Low); low <= int64(section.High); low += aliveAtOnce {
+	for low := int64(section.Low); low <= int64(section.High); low += bucketsAtOnce {
 		part := section
-		part.Low, part.High = uint32(low), uint32(min(int64(section.High), low+aliveAtOnce-1)) //nolint:gosec // they are sequences
+		part.Low, part.High = uint32(low), uint32(min(int64(section.High), low+bucketsAtOnce-1)) //nolint:gosec // they are sequences
 		buckets, err := bucket.ReadSection(ctx, s.stores.Buckets, part, bucket.NoFields)
 		if err != nil {
 			return err

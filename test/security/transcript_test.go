@@ -47,6 +47,9 @@ var requests = []request{
 	{"GET", "/v1/admin/explain?user=bob&message=ID", "", "OPERATOR", "BOB", 403},
 	{"POST", "/v1/admin/audit", `{"user":"bob"}`, "OPERATOR", "BOB", 403},
 	{"GET", "/v1/admin/dlq", "", "OPERATOR", "BOB", 403},
+	{"POST", "/v1/admin/audit", `{"user":"bob"}`, "OPERATOR", "VIEWER", 403},
+	{"GET", "/v1/users/bob/inbox", "", "BOB", "VIEWER", 403},
+	{"GET", "/v1/admin/processes", "", "VIEWER", "BOB", 403},
 	{"GET", "/metrics", "", "WATCHER", "BOB", 403},
 }
 
@@ -57,13 +60,13 @@ func TestTranscript(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	i := newIssuer(t)
-	site := testenv.NewSite(t, i.settings(map[string]string{"operator": "scopes: [admin]", "watcher": "scopes: [metrics]"}))
+	site := testenv.NewSite(t, i.settings(map[string]string{"operator": "scopes: [admin]", "watcher": "scopes: [metrics]", "viewer": "scopes: [operate]"}))
 	server := site.Start(ctx, t, fanmail)
 	tokens := map[string]string{
 		"ANN": i.token("ann", "publish", time.Hour), "DEE": i.token("dee", "publish read", time.Hour),
 		"BOB": i.token("bob", "read", time.Hour), "CY": i.token("cy", "read", time.Hour),
 		"EXPIRED": i.token("bob", "publish read admin metrics", -time.Minute, "*"), "WRONG": opaqueToken("nobody"),
-		"OPERATOR": opaqueToken("operator"), "WATCHER": opaqueToken("watcher"),
+		"OPERATOR": opaqueToken("operator"), "WATCHER": opaqueToken("watcher"), "VIEWER": opaqueToken("viewer"),
 	}
 	id := publish(ctx, t, site.URL(), tokens["ANN"])
 	transcript := &transcript{t: t, url: site.URL(), id: id, tokens: tokens}
