@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/pkg/attribute"
 )
 
@@ -74,11 +75,25 @@ func (r Record) keysUntil(last time.Time, spare time.Duration) {
 type Process struct {
 	// Name tells the process from all others. Role has its roles, joined by "+".
 	Name, Role string
+	// Host is the name of its host, Version its release, and Address where it serves HTTP, such as "10.0.0.7:8080".
+	Host, Version, Address string
+	// State is Running or Stopping.
+	State string
+	// Started is when it started, by its own clock, in milliseconds.
+	Started time.Time
 	// Timeout is mongodb.timeout, or 0 with another store. clock_tolerance has to be at least four times as long.
 	Timeout time.Duration
+	// Counters are what it has done under this name.
+	Counters tally.Counters
 	// Seen is when the process reported itself, by the store's clock.
 	Seen time.Time
 }
+
+// The states of a process.
+const (
+	Running  = "running"
+	Stopping = "stopping"
+)
 
 // tolerance returns the least clock_tolerance that fits the process.
 func (p Process) tolerance() time.Duration { return 4 * p.Timeout }
