@@ -237,6 +237,17 @@ const (
 	expiredReturns
 	pageCounts
 
+	tallyNameless
+	tallyFoldedEarly
+	tallyAdds
+	tallyUncompared
+	tallyRowsFirst
+	tallyRevived
+	tallyUntaken
+	tallyRemoved
+	tallyFromAcked
+	tallyLowered
+
 	mutations // how many there are, with correct
 )
 
@@ -368,7 +379,8 @@ func shortcuts() []shortcut {
 	scans(arcReplaced, "an arc that replaces an earlier one", missing)
 	missing.owners = 4 // so that the scan is not back at once
 	scans(sinceKept, "an arc that becomes longer and keeps the counts behind it", missing)
-	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), blockShortcuts(), claimShortcuts(), closeShortcuts(), flagShortcuts(), streamShortcuts())
+	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), blockShortcuts(), claimShortcuts(), closeShortcuts(), flagShortcuts(), streamShortcuts(),
+		tallyShortcuts())
 }
 
 // search returns a function that explores a model.
