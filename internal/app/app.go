@@ -16,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/live"
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/telemetry"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -58,6 +59,7 @@ type App struct {
 	group startstop.Group
 	// settings has the rules in force.
 	settings *settings.Current
+	tally    tally.Tally
 	appender *bucket.Appender
 	live     *live.Service // nil in a process that serves no inboxes
 }
@@ -88,9 +90,6 @@ func (a *App) Start(ctx context.Context) error {
 		return err
 	}
 	a.server.limit(places)
-	if a.settings, err = a.configured(); err != nil {
-		return err
-	}
 	if a.auth, err = a.authenticator(); err != nil {
 		return err
 	}
@@ -111,7 +110,10 @@ func (a *App) Start(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) startRoles(ctx context.Context) error {
+func (a *App) startRoles(ctx context.Context) (err error) {
+	if a.settings, err = a.configured(); err != nil {
+		return err
+	}
 	parts, err := a.world.open(ctx, a.config, a.settings, a.opts)
 	if err != nil {
 		return err

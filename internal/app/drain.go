@@ -26,6 +26,7 @@ func (a *App) drain(ctx context.Context) {
 		delay = 0
 	}
 	a.opts.Logger.Info().Stringer("drain_delay", delay).Stringer("drain_timeout", a.config.DrainTimeout).Msg("stopping")
+	a.settings.Stopping()
 	a.server.drain()
 	if delay > 0 {
 		<-time.After(delay)

@@ -12,16 +12,20 @@ import (
 	"github.com/fanmail/fanmail/internal/meter"
 )
 
+// version returns the release of this program.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
 // measureBuild registers the metric that names the version and the roles of this process.
 func (a *App) measureBuild() {
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		version = info.Main.Version
-	}
 	promauto.With(a.opts.Metrics).NewGauge(prometheus.GaugeOpts{
 		Name: "fanmail_build_info", Help: "Always 1; the labels name the version, the roles and the store of this process.",
 		ConstLabels: prometheus.Labels{
-			"version": version, "goversion": runtime.Version(), "roles": a.roles(), "store": a.config.Store,
+			"version": version(), "goversion": runtime.Version(), "roles": a.roles(), "store": a.config.Store,
 		},
 	}).Set(1)
 }

@@ -1,11 +1,10 @@
 package app
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"time"
 
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/settings"
@@ -21,14 +20,14 @@ func (a *App) configured() (*settings.Current, error) {
 	}
 	proposed := a.config.Recorded()
 	process := settings.Process{
-		// A restarted process gets a new name, because it may be of another release.
-		Name: host + "-" + strings.ToLower(rand.Text()[:8]), Role: a.roles(),
+		Name: settings.NewName(host), Role: a.roles(), Host: host, Version: version(), Address: a.server.addr(),
+		Started: a.opts.Now().UTC().Truncate(time.Millisecond),
 	}
 	if a.config.Store == config.StoreMongoDB {
 		process.Timeout = a.config.MongoDB.Timeout
 	}
 	return settings.New(settings.Options{
-		Configured: proposed.Texts(), Process: process, Logger: a.opts.Logger,
+		Configured: proposed.Texts(), Process: process, Tally: &a.tally, Logger: a.opts.Logger,
 		Parse: func(changed map[string]string) (settings.Values, error) { return parseSettings(proposed, changed) },
 	})
 }

@@ -39,7 +39,7 @@ var plainReads = map[string][]string{
 var writes = []string{
 	"Messages.Conclude", "Messages.Insert", "Messages.Remove", "Keys.Forget", "Keys.Replace", "Keys.Reserve", "Inbox.Blank", "Inbox.Delete", "Inbox.Empty",
 	"Inbox.Persist", "Inbox.Push", "Inbox.Size", "Users.RaiseHeads", "Users.Step", "Users.View", "Edges.DropSpans", "Edges.End", "Edges.Follow", "Edges.Remove",
-	"Edges.Subscribe", "Edges.Unfollow", "Progress.Plan", "Progress.Remove", "Progress.Step", "Settings.Replace", "Settings.Report", "Retention.Replace",
+	"Edges.Subscribe", "Edges.Unfollow", "Progress.Plan", "Progress.Remove", "Progress.Step", "Settings.Forget", "Settings.Replace", "Settings.ReplaceTotals", "Settings.Report", "Retention.Replace",
 	"Identities.Confirm", "Identities.Insert", "Identities.Remove", "Identities.ReplaceLists", "Identities.Withdraw", "Topics.Step", "Flags.Replace",
 }
 
@@ -81,6 +81,7 @@ func reads(ctx context.Context, db *mongostore.DB) map[string]func() error {
 		"Keys.Find":                 func() error { return three(db.Keys().Find(ctx, "ann", "k", now)) },
 		"Settings.Load":             func() error { return two(db.Settings().Load(ctx)) },
 		"Settings.Processes":        func() error { return two(db.Settings().Processes(ctx)) },
+		"Settings.Totals":           func() error { return two(db.Settings().Totals(ctx)) },
 		"Retention.Load":            func() error { return two(db.Retention().Load(ctx)) },
 		"Identities.Lists":          func() error { return two(db.Identities().Lists(ctx, ann)) },
 		"Identities.Lookup": func() error {

@@ -78,6 +78,7 @@ const (
 	fieldRecorded     = "settings"
 	fieldDeclared     = "declared"
 	fieldLastDeclared = "last_declared"
+	fieldCounters     = "counters"
 	fieldSeen         = "seen" // when, by the server's clock; in users, how many slots
 
 	// Of identities and topics.

@@ -14,11 +14,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/pkg/attribute"
 )
 
 // processPrefix begins the ids of processes. The byte after its last one ends them.
 const processPrefix, afterProcesses = "process:", "process;"
+
+// totalsID is the id of the record of what processes have done.
+const totalsID = "totals"
 
 // Settings is the store of the recorded settings and of the processes. The record is the document of the format, and each process
 // has a document beside it.
@@ -62,10 +66,29 @@ func declarationRecords(r settings.Record) []declarationRecord {
 }
 
 type processRecord struct {
-	ID      string        `bson:"_id"`
-	Role    string        `bson:"role"`
-	Timeout int64         `bson:"timeout"` // nanoseconds
-	Seen    bson.DateTime `bson:"seen"`
+	ID       string        `bson:"_id"`
+	Role     string        `bson:"role"`
+	Host     string        `bson:"host"`
+	Version  string        `bson:"version"`
+	Address  string        `bson:"address"`
+	State    string        `bson:"state"`
+	Started  bson.DateTime `bson:"started"`
+	Timeout  int64         `bson:"timeout"` // nanoseconds
+	Seen     bson.DateTime `bson:"seen"`
+	Counters []int64       `bson:"counters"` // tally.Counters.Numbers
+}
+
+type totalsRecord struct {
+	ID       string        `bson:"_id"`
+	Version  int32         `bson:"v"`
+	Revision int64         `bson:"revision"`
+	Base     []int64       `bson:"base"`
+	Taken    []takenRecord `bson:"taken"`
+}
+
+type takenRecord struct {
+	Name     string  `bson:"name"`
+	Counters []int64 `bson:"counters"`
 }
 
 // Load implements settings.Store.
@@ -124,22 +147,23 @@ func (s *Settings) Replace(ctx context.Context, from, to settings.Record) error 
 	})
 }
 
-// Report implements settings.Store.
+// Report implements settings.Store. The array of the counters that has not fallen is the greater one by its first number that differs.
 func (s *Settings) Report(ctx context.Context, p settings.Process) (time.Time, error) {
 	update := bson.D{
-		{Key: "$set", Value: bson.D{{Key: "role", Value: p.Role}, {Key: "timeout", Value: int64(p.Timeout)}}},
+		{Key: "$set", Value: bson.D{
+			{Key: "role", Value: p.Role}, {Key: "host", Value: p.Host}, {Key: "version", Value: p.Version}, {Key: "address", Value: p.Address},
+			{Key: "state", Value: p.State}, {Key: "started", Value: date(p.Started)}, {Key: "timeout", Value: int64(p.Timeout)},
+		}},
+		{Key: "$max", Value: bson.D{{Key: fieldCounters, Value: p.Counters.Numbers()}}},
 		{Key: "$currentDate", Value: bson.D{{Key: fieldSeen, Value: true}}},
 	}
 	var reported processRecord
 	err := s.c.call(ctx, "record the process", func(ctx context.Context) error {
-		opts := options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)
+		opts := options.FindOneAndUpdate().SetUpsert(p.Counters == tally.Counters{}).SetReturnDocument(options.After)
 		err := s.c.FindOneAndUpdate(ctx, bson.D{{Key: fieldID, Value: processPrefix + p.Name}}, update, opts).Decode(&reported)
-		if err != nil {
-			return err
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return settings.ErrForgotten
 		}
-		_, err = s.c.DeleteMany(ctx, append(processes(), bson.E{
-			Key: fieldSeen, Value: bson.D{{Key: "$lt", Value: date(timeOf(reported.Seen).Add(-settings.Forget))}},
-		}))
 		return err
 	})
 	return timeOf(reported.Seen), err
@@ -159,8 +183,56 @@ func (s *Settings) Processes(ctx context.Context) ([]settings.Process, error) {
 	all := make([]settings.Process, len(found))
 	for i, r := range found {
 		all[i] = settings.Process{
-			Name: strings.TrimPrefix(r.ID, processPrefix), Role: r.Role, Timeout: time.Duration(r.Timeout), Seen: timeOf(r.Seen),
+			Name: strings.TrimPrefix(r.ID, processPrefix), Role: r.Role, Host: r.Host, Version: r.Version, Address: r.Address, State: r.State,
+			Started: timeOf(r.Started), Timeout: time.Duration(r.Timeout), Counters: tally.Of(r.Counters), Seen: timeOf(r.Seen),
 		}
 	}
 	return all, nil
+}
+
+// Forget implements settings.Store.
+func (s *Settings) Forget(ctx context.Context, p settings.Process) error {
+	return s.c.call(ctx, "forget a process", func(ctx context.Context) error {
+		_, err := s.c.DeleteOne(ctx, bson.D{{Key: fieldID, Value: processPrefix + p.Name}, {Key: fieldSeen, Value: date(p.Seen)}})
+		return err
+	})
+}
+
+// Totals implements settings.Store.
+func (s *Settings) Totals(ctx context.Context) (settings.Totals, error) {
+	var found totalsRecord
+	err := s.c.call(ctx, "read the totals", func(ctx context.Context) (err error) {
+		found, err = one[totalsRecord](s.c, s.c.FindOne(ctx, bson.D{{Key: fieldID, Value: totalsID}}))
+		return err
+	})
+	if err != nil && !errors.Is(err, mongo.ErrNoDocuments) {
+		return settings.Totals{}, err
+	}
+	totals := settings.Totals{Revision: found.Revision, Base: tally.Of(found.Base), Taken: make(map[string]tally.Counters)}
+	for _, t := range found.Taken {
+		totals.Taken[t.Name] = tally.Of(t.Counters)
+	}
+	return totals, nil
+}
+
+// ReplaceTotals implements settings.Store. Before the first change there is no document.
+func (s *Settings) ReplaceTotals(ctx context.Context, from, to settings.Totals) error {
+	document := totalsRecord{ID: totalsID, Version: version, Revision: from.Revision + 1, Base: to.Base.Numbers(), Taken: []takenRecord{}}
+	for _, name := range slices.Sorted(maps.Keys(to.Taken)) {
+		document.Taken = append(document.Taken, takenRecord{Name: name, Counters: to.Taken[name].Numbers()})
+	}
+	return s.c.call(ctx, "record the totals", func(ctx context.Context) error {
+		if from.Revision == 0 {
+			_, err := s.c.InsertOne(ctx, document)
+			if duplicate(err) {
+				return settings.ErrChanged
+			}
+			return err
+		}
+		result, err := s.c.ReplaceOne(ctx, bson.D{{Key: fieldID, Value: totalsID}, {Key: fieldRevision, Value: from.Revision}}, document)
+		if err == nil && result.MatchedCount == 0 {
+			return settings.ErrChanged
+		}
+		return err
+	})
 }

@@ -20,6 +20,8 @@ import (
 //	             ! e                                       epoch, and whether the store was closed
 //	'a' authors  a source 00 id[16]                        when the message, to followers or subscribers, was stored
 //	'b' removed  b partition[2] owner 00                   lowest bucket that is left, and what stands for those below
+//	'c' counts   c                                         what processes have done whose rows are taken
+//	             c p name                                  row of a process
 //	'd' deleted  d partition[2] owner 00                   how many tombstones the inbox has
 //	             d partition[2] owner 00 seq[4] slot[1]    id of the tombstone there
 //	'e' endings  e id[16]                                  how the fan-out of the message ended
@@ -47,6 +49,7 @@ const (
 	spaceFormat     space = '!'
 	spaceAuthors    space = 'a'
 	spaceRemoved    space = 'b'
+	spaceCounts     space = 'c'
 	spaceDeleted    space = 'd'
 	spaceEndings    space = 'e'
 	spaceFollowers  space = 'f'
@@ -76,7 +79,7 @@ func (s space) name() string {
 		spaceMessages: "messages", spacePending: "pending", spacePlans: "plans", spaceLeases: "leases",
 		spaceRemoved: "removed", spaceNaming: "naming", spaceUsers: "users", spaceExpiries: "expiries",
 		spaceRound: "walk", spaceEndings: "endings", spaceIdentities: "identities", spaceLists: "lists", spaceTopics: "topics",
-		spaceFlags: "flags",
+		spaceFlags: "flags", spaceCounts: "counts",
 	}[s]
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/fanmail/fanmail/internal/messagecache"
 	"github.com/fanmail/fanmail/internal/meter"
 	"github.com/fanmail/fanmail/internal/partition"
-	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storemetrics"
 	"github.com/fanmail/fanmail/pkg/bucket"
 )
@@ -231,7 +230,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	db.identities = &Identities{db: db, locks: make(stripes, stripesPerTable), users: make(stripes, stripesPerTable)}
 	db.topics = &Topics{db: db, locks: make(stripes, stripesPerTable)}
 	db.flags = &Flags{db: db, locks: make(stripes, stripesPerTable)}
-	db.settings = &Settings{db: db, processes: make(map[string]settings.Process)}
+	db.settings = &Settings{db: db}
 	return db
 }
 

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/duration"
 	"github.com/fanmail/fanmail/internal/startstop"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/userstate"
 )
@@ -42,8 +44,9 @@ type Options struct {
 	// Parse returns the values for Configured with the given settings in their place. It returns a *message.InvalidError for a key or
 	// value that is not allowed.
 	Parse func(changed map[string]string) (Values, error)
-	// Process is how the process reports itself.
+	// Process is how the process reports itself. Tally has its counters; nil means none.
 	Process Process
+	Tally   *tally.Tally
 	Logger  zerolog.Logger
 }
 
@@ -52,11 +55,19 @@ type Current struct {
 	opts  Options
 	store Store
 
+	telling    sync.Mutex // held while the process reports itself
+	name       string
+	base, sent tally.Counters // of the Tally: where name began, and the last report that its row may have
+	stopping   atomic.Bool
+
 	mu       sync.RWMutex
 	record   Record
 	values   Values
 	declared attribute.Set
-	running  []Process         // as of the last report
+	rows     []Process // as of the last report, at the time seen
+	before   []Process // as of the report before
+	seen     time.Time
+	totals   tally.Counters
 	logged   map[string]string // by key, the recorded value that was last logged as different
 	opened   bool              // Open has returned
 }
@@ -67,7 +78,7 @@ func New(opts Options) (*Current, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Current{opts: opts, values: values, logged: make(map[string]string)}, nil
+	return &Current{opts: opts, name: opts.Process.Name, values: values, logged: make(map[string]string)}, nil
 }
 
 // Open reports the process and reads the record, before the process uses the store for anything else. It returns an *UnfitError if the
@@ -215,27 +226,46 @@ func (c *Current) Poll(intake, _ context.Context) {
 	})
 }
 
-// Report reports the process every ten seconds until intake ends.
-func (c *Current) Report(intake, _ context.Context) {
-	c.repeat(intake, reportEvery, c.report, func(err error) {
+// Report reports the process every ten seconds until intake ends, and then once more, so that nothing is lost that it did. Stop it after all
+// that counts.
+func (c *Current) Report(intake, work context.Context) {
+	failed := func(err error) {
 		c.opts.Logger.Warn().Err(err).Msg("this process cannot be recorded: it is tried again")
-	})
-}
-
-// report reports the process, and looks which others run.
-func (c *Current) report(ctx context.Context) error {
-	running, err := c.seen(ctx, 3*reportEvery)
-	if err == nil {
-		c.mu.Lock()
-		c.running = running
-		c.mu.Unlock()
 	}
-	return err
+	c.repeat(intake, reportEvery, c.report, failed)
+	c.Stopping()
+	if _, err := c.tell(work); err != nil && work.Err() == nil {
+		c.opts.Logger.Warn().Err(err).Msg("what this process did last cannot be recorded: the totals lack it")
+	}
 }
 
-// seen reports the process, and returns those that were seen within a time, this one among them.
-func (c *Current) seen(ctx context.Context, within time.Duration) ([]Process, error) {
-	now, err := c.store.Report(ctx, c.opts.Process)
+// Stopping says that the process stops, in all reports from then on.
+func (c *Current) Stopping() { c.stopping.Store(true) }
+
+// report reports the process, and looks at the others.
+func (c *Current) report(ctx context.Context) error {
+	now, err := c.tell(ctx)
+	if err != nil {
+		return err
+	}
+	totals, err := c.store.Totals(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := c.store.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.before, c.rows, c.seen = c.rows, rows, now
+	c.totals = c.totals.Max(totals.Sum(rows)) // a row may have been forgotten between the reads
+	c.mu.Unlock()
+	return c.settle(ctx, totals, rows, now)
+}
+
+// running reports the process, and returns those that were seen within a time, this one among them.
+func (c *Current) running(ctx context.Context, within time.Duration) ([]Process, error) {
+	now, err := c.tell(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -243,11 +273,22 @@ func (c *Current) seen(ctx context.Context, within time.Duration) ([]Process, er
 	return slices.DeleteFunc(processes, func(p Process) bool { return now.Sub(p.Seen) > within }), err
 }
 
+// Rows returns the rows of processes as of the last report of this one, in the order of their names, and those as of its report before. Totals are
+// what all processes have ever done. They never fall, and lack at most the last ten seconds of each process that runs or was killed. The
+// caller must not change the rows.
+func (c *Current) Rows() (now, before []Process, totals tally.Counters) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.rows, c.before, c.totals
+}
+
 // Runs reports whether a process with a role ran when this process last looked. A process that has ended counts for 30 to 40 s.
 func (c *Current) Runs(role string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return slices.ContainsFunc(c.running, func(p Process) bool { return slices.Contains(strings.Split(p.Role, "+"), role) })
+	return slices.ContainsFunc(c.rows, func(p Process) bool {
+		return c.seen.Sub(p.Seen) <= 3*reportEvery && slices.Contains(strings.Split(p.Role, "+"), role)
+	})
 }
 
 // repeat calls do at intervals until intake ends, and logs the first failure of several.

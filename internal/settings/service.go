@@ -92,7 +92,7 @@ func (s *Service) Change(ctx context.Context, key, value string, dryRun, confirm
 }
 
 func (s *Service) change(ctx context.Context, key, value string, dryRun, confirmed bool) (changed bool, err error) {
-	running, err := s.current.seen(ctx, seenWithin)
+	running, err := s.current.running(ctx, seenWithin)
 	if err != nil {
 		return false, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fanmail/fanmail/config"
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/telemetry/telemetrytest"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -67,6 +68,7 @@ func newWorld(t *testing.T) *world {
 type process struct {
 	*settings.Current
 	*settings.Service
+	*tally.Tally
 	log *telemetrytest.Buffer
 }
 
@@ -78,9 +80,9 @@ func (w *world) newProcess(t *testing.T, name string, change func(*config.Config
 		change(&cfg)
 	}
 	proposed := cfg.Recorded()
-	p := process{log: &telemetrytest.Buffer{}}
+	p := process{log: &telemetrytest.Buffer{}, Tally: &tally.Tally{}}
 	options := settings.Options{
-		Configured: proposed.Texts(), Process: settings.Process{Name: name, Role: "rehydrator"}, Logger: zerolog.New(p.log),
+		Configured: proposed.Texts(), Process: settings.Process{Name: name, Role: "rehydrator", Host: name}, Logger: zerolog.New(p.log), Tally: p.Tally,
 		Parse: func(changed map[string]string) (settings.Values, error) {
 			r, err := proposed.With(changed)
 			if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
@@ -271,6 +273,8 @@ func (s *brokenStore) count(n *int) error {
 func (s *brokenStore) Load(context.Context) (settings.Record, error) {
 	return settings.First(config.Default().Recorded().Texts(), epoch), s.count(&s.loads)
 }
+
+func (*brokenStore) Totals(context.Context) (settings.Totals, error) { return settings.Totals{}, nil }
 
 func (*brokenStore) Processes(context.Context) ([]settings.Process, error) { return nil, nil }
 

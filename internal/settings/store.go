@@ -2,8 +2,10 @@ package settings
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/fanmail/fanmail/internal/tally"
@@ -18,6 +20,9 @@ const (
 
 // ErrChanged says that the record is another one than the caller read.
 var ErrChanged = errors.New("the recorded settings have changed")
+
+// ErrForgotten says that the row of a process with counters is not there.
+var ErrForgotten = errors.New("the row of this process was forgotten")
 
 // Record is what a store records for all processes.
 type Record struct {
@@ -98,7 +103,10 @@ const (
 // tolerance returns the least clock_tolerance that fits the process.
 func (p Process) tolerance() time.Duration { return 4 * p.Timeout }
 
-// Forget is the age at which a store forgets a process.
+// NewName returns a name for a process. A restarted process gets another one, because it may be of another release.
+func NewName(host string) string { return host + "-" + strings.ToLower(rand.Text()[:8]) }
+
+// Forget is the age at which the row of a process is forgotten. It is longer than any write takes that a process has given up.
 const Forget = 24 * time.Hour
 
 // Store holds the record and the processes. It is safe for concurrent use.
@@ -111,9 +119,21 @@ type Store interface {
 	Replace(ctx context.Context, from, to Record) error
 
 	// Report records a process, or that it still runs. It returns the current time by the store's clock, which becomes the process's
-	// Seen. It removes the processes that were not seen for Forget. The caller's Seen counts for nothing.
+	// Seen. The caller's Seen counts for nothing. Only a report without counters makes a row: another one changes the row that is there, or
+	// returns ErrForgotten. Counters of a row never fall, even if an older report comes late. A power loss of a store that one process owns
+	// may undo a report.
 	Report(ctx context.Context, p Process) (time.Time, error)
 
-	// Processes returns the processes in the order of their names. A store that one process owns may know only this one.
+	// Processes returns the processes in the order of their names.
 	Processes(ctx context.Context) ([]Process, error)
+
+	// Forget removes the row of a process, unless it was reported after p.Seen.
+	Forget(ctx context.Context, p Process) error
+
+	// Totals returns the record of what processes have done. A read of the rows that begins later sees every row that was taken and is not
+	// forgotten.
+	Totals(ctx context.Context) (Totals, error)
+
+	// ReplaceTotals replaces the record as Replace does. What Report and Forget did before survives if the change does.
+	ReplaceTotals(ctx context.Context, from, to Totals) error
 }

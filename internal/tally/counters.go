@@ -83,9 +83,10 @@ func (c *Counters) numbers() []*int64 {
 	return all
 }
 
-// Numbers returns the counters as a list without zeros at its end, for a record of a store.
+// Numbers returns the counters as a list without zeros at its end, for a record of a store. It is never nil. Counters that have risen are greater by the
+// first number that differs.
 func (c Counters) Numbers() []int64 {
-	var list []int64
+	list := []int64{}
 	for i, n := range c.numbers() {
 		if *n != 0 {
 			list = append(append(list, make([]int64, i-len(list))...), *n)
