@@ -128,7 +128,7 @@ func (s *assembly) newPublisher(metrics prometheus.Registerer) *publish.Service 
 	return publish.New(s.parts.Messages, s.parts.Keys, s.parts.Bus, publish.Options{
 		Limits: s.limits(), Rules: s.settings.Rules, KeyTTL: s.settings.KeyTTL, Unknown: s.topics.Unknown, Identities: s.services.Identities,
 		Blocks: s.following.Blocks, Attributes: s.settings.Attributes,
-		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(), Metrics: metrics,
+		Now: s.opts.Now, Random: rand.Reader, Logger: s.opts.Logger, Tracer: s.tracer(), Metrics: metrics, Tally: &s.tally,
 	})
 }
 
@@ -201,7 +201,7 @@ func (a *App) fanoutOptions() fanout.Options {
 		RouteEvents: routeEvents, ExtendEvery: a.config.NATS.AckWait / 3, MaxAttempts: f.MaxAttempts,
 		Room: a.world.store.room.bulk, StuckAfter: stuckAfter, ResumeAfter: f.ResumeAfter, ResumeEvery: f.ResumeEvery,
 		SlowAfter: a.config.Log.SlowAfter, Waits: a.waits(),
-		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(), Metrics: a.opts.Metrics,
+		Now: a.opts.Now, Logger: a.opts.Logger, Tracer: a.tracer(), Metrics: a.opts.Metrics, Tally: &a.tally,
 	}
 }
 

@@ -35,7 +35,7 @@ func (s *assembly) newRehydrator(metrics prometheus.Registerer, elsewhere bool) 
 			Limit:   r.Limit, Workers: r.Workers, Queue: r.Queue, Page: r.Page, Lease: r.Lease, ReapEvery: r.ReapEvery,
 			Alone: s.config.Store == config.StoreEmbedded, Elsewhere: elsewhere, Patience: patience, MaxAttempts: s.config.Fanout.MaxAttempts,
 			Gapped: s.grown, Emit: p.Bus.EmitRehydrated, Token: rand.Text, Now: s.opts.Now, Logger: s.opts.Logger, Tracer: s.tracer(),
-			Metrics: metrics,
+			Metrics: metrics, Tally: &s.tally,
 		})
 }
 

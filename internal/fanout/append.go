@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -52,6 +54,7 @@ type job struct {
 	order   int // among the jobs of the pass, which are ascending by message id
 
 	counts progress.Counts // the deliveries of this pass
+	passed tally.Counters  // those whom this pass skips: they count if the pass is recorded
 	dead   error           // why the message cannot be delivered to one of its recipients
 	missed error           // why one of its recipients could not be reached: the pass counts nobody then
 	unread error           // why its audience could not be read: the pass does not know all recipients then
@@ -66,7 +69,8 @@ type job struct {
 // appendCall is one call of the Appender: the entries for the owners of one chunk.
 type appendCall struct {
 	appends []bucket.Append
-	jobs    [][]*job // for each of appends, the jobs that its entries are from
+	jobs    [][]*job    // for each of appends, the jobs that its entries are from
+	viewed  []time.Time // for each of appends, when its owner last looked
 	results []bucket.Appended
 	skips   []skip
 }
@@ -75,6 +79,7 @@ type appendCall struct {
 type skip struct {
 	job    *job
 	reason int
+	viewed time.Time      // when the owner last looked
 	owner  message.UserID // set if damaged
 	damage error
 }
@@ -192,7 +197,7 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 	for i, owner := range c.owners {
 		if looked[i].Err != nil {
 			for _, j := range c.jobsOf(i) {
-				call.skips = append(call.skips, skip{j, skipDamaged, owner, looked[i].Err})
+				call.skips = append(call.skips, skip{job: j, reason: skipDamaged, owner: owner, damage: looked[i].Err})
 			}
 			continue
 		}
@@ -206,7 +211,7 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 				continue
 			}
 			leftToGap = leftToGap || state.InGap(sent)
-			call.skips = append(call.skips, skip{job: j, reason: skipReason(state, sent)})
+			call.skips = append(call.skips, skip{job: j, reason: skipReason(state, sent), viewed: state.LastViewed})
 		}
 		if leftToGap {
 			owed = append(owed, state)
@@ -220,7 +225,7 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 		} else {
 			a.Entries = entriesOf(delivered)
 		}
-		call.appends, call.jobs = append(call.appends, a), append(call.jobs, delivered)
+		call.appends, call.jobs, call.viewed = append(call.appends, a), append(call.jobs, delivered), append(call.viewed, state.LastViewed)
 	}
 	// Like the entries, this becomes durable with record.
 	if err := userstate.Owe(ctx, p.stores.Users, owed, p.opts.Now(), true); err != nil {
@@ -241,17 +246,24 @@ func (p *pass) append(ctx context.Context, call *appendCall) (err error) {
 		return fmt.Errorf("append: %w", err)
 	}
 	var appended, duplicates int
+	var delivered tally.Counters
 	for i, result := range call.results {
 		if result.Err != nil {
 			continue
 		}
 		appended += result.New
+		for _, j := range call.jobs[i][len(call.jobs[i])-result.New:] { // the others were there, or which is not known
+			delivered.DeliveredBytes += j.size()
+			delivered.Away[tally.Step(call.viewed[i], j.message.Sent())]++
+		}
 		if there := len(call.appends[i].Entries) - result.New; there > 0 {
 			duplicates += max(0, there-headStarted(call.appends[i].Owner, call.jobs[i]))
 		}
 	}
 	p.metrics.deliveries.Add(float64(appended))
 	p.metrics.duplicates.Add(float64(duplicates))
+	delivered.Delivered = int64(appended)
+	p.opts.Tally.Add(delivered)
 	return nil
 }
 
@@ -277,6 +289,7 @@ func (p *pass) countCall(ctx context.Context, call *appendCall) error {
 	for _, s := range call.skips {
 		s.job.counts.Skipped++
 		p.metrics.skipped[s.reason].Inc()
+		s.tally()
 		if s.damage != nil {
 			p.noteDamaged(s.owner, s.job, s.damage)
 		}
@@ -295,6 +308,24 @@ func (p *pass) countCall(ctx context.Context, call *appendCall) error {
 	}
 	return nil
 }
+
+// tally counts a skip for its job.
+func (s *skip) tally() {
+	passed := &s.job.passed
+	switch s.reason {
+	case skipDormant:
+		passed.Skipped.Dormant++
+		passed.Away[tally.Step(s.viewed, s.job.message.Sent())]++
+	case skipNeverSeen:
+		passed.Skipped.NeverSeen++
+	default:
+		return
+	}
+	passed.Skipped.Bytes += s.job.size()
+}
+
+// size returns the bytes of a copy of the message: of its body and attributes.
+func (j *job) size() int64 { return int64(len(j.entry.Body) + len(j.entry.Attrs)) }
 
 // appendOneByOne appends entries to an inbox one by one, after appending them together failed. It returns the jobs whose entry
 // is there. It skips the owner for those that damage in the inbox prevents, and marks the others as dead.

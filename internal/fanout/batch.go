@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -250,6 +251,8 @@ func (b *batch) record(ctx context.Context) error {
 		}
 	}
 	stepped := make([]progress.Moved, len(steps))
+	var recorded tally.Counters
+	defer func() { b.opts.Tally.Add(recorded) }()
 	return b.each(ctx, moved, func(ctx context.Context, first, end int) error {
 		some, err := b.stores.Progress.Step(ctx, steps[first:end], b.opts.Now())
 		if err != nil {
@@ -258,6 +261,12 @@ func (b *batch) record(ctx context.Context) error {
 		copy(stepped[first:], some)
 		return nil
 	}, func(i int, j *job) {
+		if stepped[i].Applied && j.missed == nil {
+			recorded = recorded.Plus(j.passed)
+		}
+		if stepped[i].Applied && stepped[i].Scan.Done {
+			*recorded.Finished.In(j.task.Lane)++
+		}
 		switch scan := stepped[i].Scan; {
 		case scan.Done:
 			b.ended = append(b.ended, j)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -98,13 +99,17 @@ func (r *Router) deliver(ctx context.Context, mailings []*mailing) (unended map[
 		return r.stores.ender().End(ctx, endings[first:end])
 	})
 	unended = make(map[int]error, len(failed))
+	var done tally.Counters
 	for i := range endings {
 		if err := failed[i]; err != nil {
 			unended[places[i]] = err
 			continue
 		}
 		p.report(endings[i : i+1])
+		done = done.Plus(mailings[places[i]].job.passed)
+		done.Finished.Direct++
 	}
+	r.opts.Tally.Add(done)
 	describe(span, event.Direct, jobs)
 	describeCounts(span, jobs)
 	return unended, nil

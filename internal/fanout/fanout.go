@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/progress"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -92,6 +93,8 @@ type Options struct {
 	Tracer tracing.Tracer
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
+	// Tally counts deliveries, skips and tasks; nil counts nothing.
+	Tally *tally.Tally
 
 	slow zerolog.Logger // of slowLogger: each stage sets its own
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/identities"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/attribute"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -68,6 +69,8 @@ type Options struct {
 	Tracer tracing.Tracer
 	// Metrics is the registry of the metrics; nil means none.
 	Metrics prometheus.Registerer
+	// Tally counts accepted messages; nil counts nothing.
+	Tally *tally.Tally
 }
 
 // Request asks for one message to be published.
@@ -207,10 +210,15 @@ func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstat
 	}
 	var again []*attempt
 	var ahead []message.Stored
+	var done tally.Counters
 	for _, a := range attempts {
 		stored := message.Stored{Message: a.result.Message, Stamp: stamps[place[a.result.Message.ID]]}
 		switch {
 		case !stored.Void:
+			if !a.repeated {
+				done.Accepted++
+				done.Skipped.Blocked += int64(stored.Blocked)
+			}
 			continue
 		case stored.FromFuture() && issued[stored.ID]:
 			ahead = append(ahead, stored)
@@ -232,6 +240,7 @@ func (s *Service) store(ctx context.Context, attempts []*attempt, rules userstat
 			again = append(again, a)
 		}
 	}
+	s.opts.Tally.Add(done)
 	s.logAhead(ahead)
 	return again
 }

@@ -121,6 +121,7 @@ func (s *Service) arrive(
 	}
 	before = viewed[0].Previous
 	if viewed[0].Applied && before.Mark == nil {
+		s.opts.Tally.Returned(before.LastViewed, at)
 		return before, before, nil
 	}
 	var expired message.ID // the rehydration reads it again, when the record is there
@@ -145,6 +146,7 @@ func (s *Service) arrive(
 	if err != nil {
 		return before, after, err
 	}
+	s.opts.Tally.Returned(before.LastViewed, at)
 	if after.Mark == nil && after.Sweep != nil && after.Lease.Token == lease.Token {
 		after = s.endDebt(ctx, after, d)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -52,6 +53,7 @@ func (s *Service) attempt(ctx context.Context, j *job) error {
 		if err := a.rebuild(ctx); err != nil {
 			return fmt.Errorf("rebuild the inbox of %s: %w", j.user, err)
 		}
+		s.opts.Tally.Add(tally.Counters{RebuiltUsers: 1})
 	}
 	if err := a.sweep(ctx); err != nil {
 		return fmt.Errorf("sweep for %s: %w", j.user, err)
@@ -62,6 +64,7 @@ func (s *Service) attempt(ctx context.Context, j *job) error {
 	took := s.opts.Now().Sub(j.since)
 	s.metrics.duration.Observe(took.Seconds())
 	s.metrics.messages.Add(float64(a.state.Recovered))
+	s.opts.Tally.Add(tally.Counters{RebuiltMessages: a.state.Recovered})
 	s.opts.Logger.Debug().Str("user", string(j.user)).Int64("recovered", a.state.Recovered).
 		Stringer("took", took.Round(time.Millisecond)).Msg("user is rehydrated")
 	trace.SpanFromContext(ctx).SetAttributes(tracing.Recovered.Int64(a.state.Recovered))

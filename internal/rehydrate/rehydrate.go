@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/fanmail/fanmail/internal/panics"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/tracing"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -82,6 +83,8 @@ type Options struct {
 	Tracer tracing.Tracer
 	// Metrics is where the metrics are registered; nil means nowhere.
 	Metrics prometheus.Registerer
+	// Tally counts returns and what was rebuilt; nil counts nothing.
+	Tally *tally.Tally
 }
 
 // Service rehydrates users. It is safe for concurrent use. Logins wait for the workers of Run, in this process or in

@@ -49,7 +49,10 @@ func (l *Lanes) In(lane event.Lane) *int64 {
 	}
 }
 
-const steps = 12
+const (
+	steps   = 12
+	numbers = 12 + 2*steps
+)
 
 // Steps has a number for each step of Ends.
 type Steps [steps]int64
@@ -61,8 +64,12 @@ var Ends = [steps - 1]time.Duration{
 
 const day = 24 * time.Hour
 
-// Step returns the step of a duration. An end belongs to the step that it ends.
-func Step(away time.Duration) int {
+// Step returns the step of the time since a user last looked, which is zero if never. An end belongs to the step that it ends.
+func Step(last, now time.Time) int {
+	if last.IsZero() {
+		return steps - 1
+	}
+	away := now.Sub(last)
 	for i, end := range Ends {
 		if away <= end {
 			return i
@@ -72,13 +79,14 @@ func Step(away time.Duration) int {
 }
 
 // numbers returns all numbers. Stores record them in this order: append new ones at the end.
-func (c *Counters) numbers() []*int64 {
-	all := []*int64{
+func (c *Counters) numbers() (all [numbers]*int64) {
+	first := [numbers - 2*steps]*int64{
 		&c.Accepted, &c.Delivered, &c.DeliveredBytes, &c.Skipped.Dormant, &c.Skipped.NeverSeen, &c.Skipped.Blocked, &c.Skipped.Bytes,
 		&c.RebuiltUsers, &c.RebuiltMessages, &c.Finished.Direct, &c.Finished.Medium, &c.Finished.Bulk,
 	}
+	left := all[copy(all[:], first[:]):]
 	for i := range steps {
-		all = append(all, &c.Away[i], &c.Returned[i])
+		left[2*i], left[2*i+1] = &c.Away[i], &c.Returned[i]
 	}
 	return all
 }
