@@ -16,6 +16,7 @@ import (
 	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -42,7 +43,7 @@ func settled(document bson.D) bson.D {
 				document[i].Value = "a random number"
 			}
 		case bson.DateTime:
-			if e.Key == "gone" {
+			if e.Key == "gone" || e.Key == "seen" {
 				document[i].Value = "a time"
 			}
 		case bson.ObjectID:
@@ -191,6 +192,18 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, db.Settings().Replace(ctx, record, settings.First(storetest.Proposed, at)))
 	requireGolden(t, "meta.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "format"}}))
+	counters := tally.Of([]int64{1, 0, 1 << 40})
+	process := settings.Process{Name: "host-1", Role: "publisher", Host: "host", Version: "v1", Address: "[::1]:80", State: settings.Running, Started: at, Timeout: time.Second}
+	for range 2 {
+		_, err = db.Settings().Report(ctx, process)
+		require.NoError(t, err)
+		process.Counters = counters
+	}
+	requireGolden(t, "process.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "process:host-1"}}))
+	require.NoError(t, db.Settings().ReplaceTotals(ctx, settings.Totals{}, settings.Totals{
+		Base: counters, Taken: map[string]tally.Counters{"host-1": {Accepted: 1}, "a": {}},
+	}))
+	requireGolden(t, "totals.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "totals"}}))
 	require.NoError(t, db.Retention().Replace(ctx, retention.Round{}, retention.Round{
 		Began: at, Partition: 3, After: "zoë", Token: "host-1", Until: at.Add(time.Minute),
 		Number: 7, Target: messagetest.ID(1), Missed: true, AsOf: at.Add(time.Second), Reading: at.Add(2 * time.Second), LowWater: messagetest.ID(4),

@@ -98,7 +98,7 @@ func duplicate(err error) bool { return mongo.IsDuplicateKeyError(err) }
 func permanent(err error) bool {
 	for _, target := range []error{
 		ErrClosed, ErrNotInitialized, ErrFormat, ErrPartitions, ErrCapacity, ErrNotSharded, mongo.ErrNoDocuments, mongo.ErrClientDisconnected,
-		message.ErrCorrupt, message.ErrKeyChanged, userstate.ErrNotFound, settings.ErrChanged,
+		message.ErrCorrupt, message.ErrKeyChanged, userstate.ErrNotFound, settings.ErrChanged, settings.ErrForgotten,
 		retention.ErrChanged, context.Canceled,
 	} {
 		if errors.Is(err, target) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -177,6 +178,11 @@ func Records(m message.Message, st, rehydrating userstate.State, e follow.Edge, 
 // RoundRecord returns the record of the walk over all users.
 func RoundRecord(r retention.Round) Record {
 	return Record{"walk", roundKey, encodeValue(roundRecordOf(r, r.Revision))}
+}
+
+// CountsRecords returns the row of a process, and the totals.
+func CountsRecords(p settings.Process, t settings.Totals) []Record {
+	return []Record{{"process", processKey(p.Name), encodeProcess(p)}, {"totals", totalsKey, encodeTotals(t, t.Revision)}}
 }
 
 // EdgeRecords returns the two records of an edge whose follower is in partition 7.

@@ -19,7 +19,9 @@ import (
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/retention"
+	"github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	flags "github.com/fanmail/fanmail/pkg/flag"
 	"github.com/fanmail/fanmail/pkg/follow"
@@ -86,6 +88,14 @@ func TestRecordsAreGolden(t *testing.T) {
 		pebblestore.TopicRecord(topic.Record{Topic: "news", Number: 1 << 62, InForce: true, Mark: 7}),
 		pebblestore.TopicRecord(topic.Record{Topic: "news/名前", Number: 5, Parent: 1 << 62}),
 	})
+	counters := tally.Of([]int64{1, 0, 1 << 40})
+	requireGolden(t, "testdata/keys-1-counts.golden", pebblestore.CountsRecords(
+		settings.Process{
+			Name: "host-1", Role: "publisher", Host: "host", Version: "v1", Address: "[::1]:80", State: settings.Running, Started: at, Seen: at.Add(time.Second),
+			Counters: counters,
+		},
+		settings.Totals{Revision: 7, Base: counters, Taken: map[string]tally.Counters{"host-1": {Accepted: 1}, "a": {}}},
+	))
 	requireGolden(t, "testdata/keys-1-flags.golden", []pebblestore.Record{
 		pebblestore.FlagsRecord(flags.Record{
 			Owner: "bob", Revision: 7, MessagesAt: 6, DroppedAt: 5,

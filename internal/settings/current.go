@@ -24,6 +24,8 @@ const (
 	pollEvery = 2 * time.Second
 	// reportEvery is how often a process reports itself.
 	reportEvery = 10 * time.Second
+	// lastWithin is how long the last report may delay the stop.
+	lastWithin = 5 * time.Second
 )
 
 // Values are the settings in the form that the process uses.
@@ -234,7 +236,9 @@ func (c *Current) Report(intake, work context.Context) {
 	}
 	c.repeat(intake, reportEvery, c.report, failed)
 	c.Stopping()
-	if _, err := c.tell(work); err != nil && work.Err() == nil {
+	ctx, cancel := context.WithTimeout(work, lastWithin)
+	defer cancel()
+	if _, err := c.tell(ctx); err != nil {
 		c.opts.Logger.Warn().Err(err).Msg("what this process did last cannot be recorded: the totals lack it")
 	}
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/settings"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/pkg/attribute"
 )
 
@@ -25,6 +27,10 @@ func (s settingsSuite) run(t *testing.T) {
 	t.Run("Replace/applies to the record that was loaded", s.replace)
 	t.Run("Replace/by many has one winner", s.replaceConcurrently)
 	t.Run("Report/lists processes", s.processes)
+	t.Run("Report/never lowers counters", s.counters)
+	t.Run("Forget/removes a row that was not reported since", s.forget)
+	t.Run("ReplaceTotals/applies to the record that was read", s.totals)
+	t.Run("ReplaceTotals/by many has one winner", s.totalsConcurrently)
 }
 
 func load(t *testing.T, store settings.Store) settings.Record {
@@ -125,8 +131,10 @@ func (s settingsSuite) processes(t *testing.T) {
 		return all
 	}
 	require.Empty(t, list())
-	two := settings.Process{Name: "b-2", Role: "publisher", Timeout: 10 * time.Second}
-	one := settings.Process{Name: "a-1", Role: "fanout-worker+rehydrator"}
+	two := settings.Process{
+		Name: "b-2", Role: "publisher", Host: "b", Version: "v1.2.3", Address: "[::1]:80", State: settings.Running, Started: later(3), Timeout: 10 * time.Second,
+	}
+	one := settings.Process{Name: "a-1", Role: "fanout-worker+rehydrator", State: settings.Stopping, Started: later(4)}
 	for _, p := range []*settings.Process{&two, &one} {
 		seen, err := store.Report(t.Context(), *p)
 		require.NoError(t, err)
@@ -135,10 +143,138 @@ func (s settingsSuite) processes(t *testing.T) {
 	}
 	require.Equal(t, []settings.Process{one, two}, list())
 	was := two.Seen
-	two.Role = "rehydrator"
+	two.Role, two.Counters = "rehydrator", counters(7)
 	var err error
 	two.Seen, err = store.Report(t.Context(), two)
 	require.NoError(t, err)
 	require.False(t, two.Seen.Before(was))
 	require.Equal(t, []settings.Process{one, two}, list(), "a repeated report replaces the one before")
+}
+
+// counters returns counters of which all differ, and that rise with n.
+func counters(n int64) tally.Counters {
+	list := make([]int64, 36)
+	for i := range list {
+		list[i] = n << (i % 40)
+	}
+	return tally.Of(list)
+}
+
+func (s settingsSuite) counters(t *testing.T) {
+	t.Parallel()
+	store := s.backend.New(t).Settings
+	report := func(c tally.Counters) error {
+		_, err := store.Report(t.Context(), settings.Process{Name: "a.$b", Started: later(1), Counters: c})
+		return err
+	}
+	row := func() tally.Counters {
+		all, err := store.Processes(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		return all[0].Counters
+	}
+	require.ErrorIs(t, report(counters(1)), settings.ErrForgotten, "no row was made without counters")
+	all, err := store.Processes(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, all)
+	require.NoError(t, report(tally.Counters{}))
+	require.Zero(t, row())
+	for _, c := range []tally.Counters{{RebuiltUsers: 1}, {Delivered: 3, RebuiltUsers: 1}, {Accepted: 1, Delivered: 3, RebuiltUsers: 256}, counters(300), counters(1 << 20)} {
+		before := row()
+		require.NoError(t, report(c))
+		require.Equal(t, c, row())
+		require.NoError(t, report(before), "a report that comes late")
+		require.NoError(t, report(tally.Counters{}), "the first one, late")
+		require.Equal(t, c, row())
+	}
+}
+
+func (s settingsSuite) forget(t *testing.T) {
+	t.Parallel()
+	store := s.backend.New(t).Settings
+	p := settings.Process{Name: "a", Started: later(1)}
+	report := func() {
+		seen, err := store.Report(t.Context(), p)
+		require.NoError(t, err)
+		p.Seen = seen
+	}
+	there := func() int {
+		all, err := store.Processes(t.Context())
+		require.NoError(t, err)
+		return len(all)
+	}
+	require.NoError(t, store.Forget(t.Context(), p), "there is none")
+	report()
+	old := p
+	old.Seen = p.Seen.Add(-time.Millisecond)
+	require.NoError(t, store.Forget(t.Context(), old))
+	require.Equal(t, 1, there(), "it was reported since")
+	p.Counters = counters(1)
+	report()
+	require.NoError(t, store.Forget(t.Context(), p))
+	require.Zero(t, there())
+	_, err := store.Report(t.Context(), p)
+	require.ErrorIs(t, err, settings.ErrForgotten)
+}
+
+func (s settingsSuite) totals(t *testing.T) {
+	t.Parallel()
+	db := s.backend.New(t)
+	totals := func(store settings.Store) settings.Totals {
+		got, err := store.Totals(t.Context())
+		require.NoError(t, err)
+		return got
+	}
+	first := totals(db.Settings)
+	require.Zero(t, first.Base)
+	require.Empty(t, first.Taken)
+	p := settings.Process{Name: "c", Started: later(1)}
+	_, err := db.Settings.Report(t.Context(), p)
+	require.NoError(t, err)
+
+	next := settings.Totals{Base: counters(3), Taken: map[string]tally.Counters{"b.x-1": counters(1), "$a": counters(2)}}
+	require.NoError(t, db.Settings.ReplaceTotals(t.Context(), first, next))
+	got := totals(db.Settings)
+	require.Greater(t, got.Revision, first.Revision)
+	require.Equal(t, next.Base, got.Base)
+	require.Equal(t, next.Taken, got.Taken)
+	require.ErrorIs(t, db.Settings.ReplaceTotals(t.Context(), first, settings.Totals{}), settings.ErrChanged)
+	require.Equal(t, got, totals(db.Settings))
+
+	db = db.Reopen(t)
+	require.Equal(t, got, totals(db.Settings), "a change lasts")
+	rows, err := db.Settings.Processes(t.Context())
+	require.NoError(t, err)
+	require.Len(t, rows, 1, "so does what was reported before it")
+	require.NoError(t, db.Settings.ReplaceTotals(t.Context(), got, settings.Totals{Base: counters(6)}))
+	last := totals(db.Settings)
+	require.Equal(t, counters(6), last.Base)
+	require.Empty(t, last.Taken)
+}
+
+func (s settingsSuite) totalsConcurrently(t *testing.T) {
+	t.Parallel()
+	store := s.backend.New(t).Settings
+	for range 2 { // without a record, and with one
+		from, err := store.Totals(t.Context())
+		require.NoError(t, err)
+		errs := make([]error, 8)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() {
+				errs[i] = store.ReplaceTotals(t.Context(), from, settings.Totals{Base: counters(int64(i + 1))})
+			})
+		}
+		wg.Wait()
+		winner := slices.Index(errs, nil)
+		require.GreaterOrEqual(t, winner, 0)
+		for i, err := range errs {
+			if i != winner {
+				require.ErrorIs(t, err, settings.ErrChanged)
+			}
+		}
+		got, err := store.Totals(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, counters(int64(winner+1)), got.Base)
+	}
 }
