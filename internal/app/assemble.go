@@ -19,6 +19,7 @@ import (
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/live"
+	"github.com/fanmail/fanmail/internal/overview"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/publish"
@@ -249,6 +250,14 @@ func (s *assembly) inboxes() {
 		},
 	)
 	s.services.Settings = settings.NewService(s.settings, settings.ServiceOptions{Now: s.opts.Now})
+	seen := overview.Sources{
+		Bus: p.Bus, Processes: s.services.Settings.Processes, Rows: s.settings.Rows, Due: shown.Users.Due, Load: rehydrator.Load,
+		Clocks: s.watch.Readings, Retention: s.walker.Status, Round: p.Walk.Load, Now: s.opts.Now,
+	}
+	if room := s.world.store.room; room != nil {
+		seen.Room = room.check
+	}
+	s.services.Overview = overview.New(seen)
 	if store := s.world.store.Backup; store != nil {
 		s.services.Backup = backup.New(s.world.bus, store, s.config.Data, s.config.Backup.Dir, s.opts.Now)
 	}

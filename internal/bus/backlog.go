@@ -32,6 +32,12 @@ func (q Queue) Age(now time.Time) time.Duration {
 	return max(0, now.Sub(q.Oldest))
 }
 
+// Letters counts the dead letters by stage: published, login, damaged, unknown or a lane. Last is the highest id ever given to one.
+type Letters struct {
+	ByStage map[string]uint64
+	Last    uint64
+}
+
 // Fill is the size of a stream in bytes. A Limit of 0 means that the stream refuses nothing because of its size.
 type Fill struct {
 	Bytes, Limit uint64

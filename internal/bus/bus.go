@@ -97,6 +97,8 @@ type Monitor interface {
 	Queues
 	// Backlog returns the events on the bus. The answer may be a second old.
 	Backlog(ctx context.Context) (Backlog, error)
+	// Letters counts the dead letters by a single request, however many there are.
+	Letters(ctx context.Context) (Letters, error)
 	// Healthy returns nil if the bus answers.
 	Healthy(ctx context.Context) error
 }

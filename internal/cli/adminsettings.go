@@ -68,11 +68,12 @@ func printEffect(w io.Writer, key string, change client.SettingChange, effect cl
 	}
 }
 
+
 func newAdminProcesses(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "processes",
 		Short:   "List the processes that were seen within a day",
-		Long:    "List the processes that were seen within a day. A process reports itself every 10 s.",
+		Long:    "List the processes that were seen within a day. A process reports itself every 10 s. One that stops says so.",
 		Example: "  fanmail admin processes",
 		Args:    program.Exactly(),
 	}
@@ -83,8 +84,8 @@ func newAdminProcesses(p program.Process) *cobra.Command {
 			return err
 		}
 		return out.print(client.ProcessList{Processes: list}, func(w io.Writer) error {
-			return eachLine(w, list, func(process client.Process) string {
-				return process.Name + "  " + process.Role + "  seen " + showTime(process.Seen.Time)
+			return tableOf(w, []string{"NAME", "STATE", "VERSION", "ADDRESS", "STARTED", "SEEN", "ROLES"}, list, func(p client.Process) []string {
+				return []string{p.Name, p.State, p.Version, p.Address, showTime(p.Started.Time), showTime(p.Seen.Time), p.Role}
 			})
 		})
 	})

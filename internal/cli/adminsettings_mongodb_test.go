@@ -52,6 +52,7 @@ func TestTwoServersAgree(t *testing.T) {
 	require.Equal(t, client.Dormant, state(b))
 	processes := fromJSON[client.ProcessList](t, fanmail(t, "admin", "processes", "--json", "--server", b)).Processes
 	require.Len(t, processes, 2)
+	require.NotEqual(t, processes[0].Address, processes[1].Address)
 	require.Contains(t, log.String(), `"key":"dormant_after","recorded":"720h","configured":"1440h","command":"fanmail admin settings dormant_after 1440h"`)
 	fanmail(t, "admin", "settings", "dormant_after", "60d", "--yes", "--server", b)
 	require.Equal(t, client.Dormant, state(b), "the horizon of ben is stored")

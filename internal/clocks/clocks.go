@@ -61,6 +61,8 @@ type Watch struct {
 
 	mu  sync.Mutex
 	off map[string]bool // by Clock.Server: whether the last line of the log said that the clocks differ
+	// last are the last comparisons by Clock.Server, of the servers that answered.
+	last map[string]Reading
 }
 
 // New returns a Watch of some clocks.
@@ -70,7 +72,7 @@ func New(clocks []Clock, opts Options) *Watch {
 		Name: "fanmail_clock_tolerance_seconds", Help: "The setting clock_tolerance. A process does not start if its clock is off by more.",
 	}, func() float64 { return opts.Tolerance().Seconds() })
 	return &Watch{
-		clocks: clocks, opts: opts, off: make(map[string]bool),
+		clocks: clocks, opts: opts, off: make(map[string]bool), last: make(map[string]Reading),
 		offsets: metrics.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "fanmail_clock_offset_seconds",
 			Help: "How far the clock of this host is ahead of another; negative if it is behind. Absent while that server does not answer.",
@@ -97,6 +99,28 @@ func (r reading) String() string {
 		direction = "behind"
 	}
 	return duration.Text(r.ahead().Abs().Round(time.Millisecond)) + " " + direction
+}
+
+// Reading is what the last comparison with a server's clock has shown.
+type Reading struct {
+	// Server is that of Clock.
+	Server string
+	// Ahead is how far the clock of this host is ahead, and Within by how much that may be wrong.
+	Ahead, Within time.Duration
+	// Off says that the clocks differ by more than a quarter of the tolerance, Apart that they differ by more than all of it.
+	Off, Apart bool
+}
+
+// Readings returns the last comparisons. It has none of a server that did not answer the last one.
+func (w *Watch) Readings() (readings []Reading) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.clocks {
+		if r, ok := w.last[c.Server]; ok {
+			readings = append(readings, r)
+		}
+	}
+	return readings
 }
 
 // errNotTold is the error of a server, or of a proxy before it, whose answer has no time.
@@ -180,6 +204,9 @@ func (w *Watch) compare(ctx context.Context, c Clock) (reading, error) {
 	r, err := w.read(ctx, c)
 	if err != nil {
 		w.offsets.DeleteLabelValues(c.Server)
+		w.mu.Lock()
+		delete(w.last, c.Server)
+		w.mu.Unlock()
 		w.opts.Logger.Debug().Err(err).Str("server", c.Server).Msg("a clock cannot be read: it is tried again")
 		return r, err
 	}
@@ -194,6 +221,7 @@ func (w *Watch) log(c Clock, r reading) {
 	w.mu.Lock()
 	changed := w.off[c.Server] != off
 	w.off[c.Server] = off
+	w.last[c.Server] = Reading{Server: c.Server, Ahead: r.ahead(), Within: r.inexact, Off: off, Apart: r.apart() > tolerance}
 	w.mu.Unlock()
 	if !changed {
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/userstate"
@@ -53,6 +54,7 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	w.plan(t, event.Medium, []int{0}, m)
 	measured := w.measure()
+	w.opts.Tally = &tally.Tally{}
 	d := w.deliverer()
 	for held := w.take(t, event.Medium, 0); held != nil; held = w.take(t, event.Medium, 0) {
 		require.NoError(t, d.Deliver(t.Context(), held))
@@ -70,6 +72,11 @@ func TestDeliveriesAreCounted(t *testing.T) {
 		`{lane="medium",reason="dormant"} 1`, `{lane="medium",reason="never_seen"} 1`, `{lane="medium",reason="rehydrating"} 1`)
 	counted("fanmail_tasks_finished_total", `{lane="medium"} 1`)
 	counted("fanmail_tasks_continued_total", `{lane="medium"} 1`)
+	size := int64(len(m.Body) + len(m.Attrs))
+	want := tally.Counters{Delivered: 2, DeliveredBytes: 2 * size, Skipped: tally.Skips{Dormant: 1, NeverSeen: 1, Bytes: 2 * size}, Finished: tally.Lanes{Medium: 1}}
+	want.Away[tally.Step(w.Clock.Now(), m.Sent())] = 2
+	want.Away[tally.Step(longAgo, m.Sent())] = 1
+	require.Equal(t, want, w.opts.Tally.Read(), "the copy that was there does not count")
 }
 
 // observed returns how many values a histogram has seen.
@@ -93,6 +100,7 @@ func TestRoutesAreCounted(t *testing.T) {
 	w := newWorld(t)
 	w.publish(t, w.store(t, 1, "author", "ann", "ben"), w.store(t, 2, "author", "ann"))
 	measured := w.measure()
+	w.opts.Tally = &tally.Tally{}
 	router := w.router()
 	for routed := 0; routed < 2; {
 		received, err := w.Bus.TryFetch(t.Context(), 10)
@@ -107,6 +115,9 @@ fanmail_routed_messages_total{lane="bulk"} 0
 fanmail_routed_messages_total{lane="direct"} 2
 fanmail_routed_messages_total{lane="medium"} 0
 `), "fanmail_routed_messages_total"))
+	done := w.opts.Tally.Read()
+	require.Equal(t, tally.Lanes{Direct: 2}, done.Finished)
+	require.Equal(t, int64(3), done.Skipped.NeverSeen)
 }
 
 // The metrics count the findings of the sweep.

@@ -133,6 +133,8 @@ var uses = map[string]struct{ target, body, may string }{
 	"DELETE /v1/admin/attributes/{name}":           {"/v1/admin/attributes/other", "", "operator"},
 	"GET /v1/admin/processes":                      {"/v1/admin/processes", "", "operator viewer"},
 	"GET /v1/admin/retention":                      {"/v1/admin/retention", "", "operator viewer"},
+	"GET /v1/admin/overview":                       {"/v1/admin/overview", "", "operator viewer"},
+	"GET /v1/admin/dormancy":                       {"/v1/admin/dormancy", "", "operator viewer"},
 	"POST /v1/admin/backup":                        {"/v1/admin/backup", `{"dir":"x"}`, "operator"},
 	"GET /metrics":                                 {"/metrics", "", "watcher operator"},
 	"GET /healthz":                                 {"/healthz", "", "*"},

@@ -41,7 +41,10 @@ func (s *server) processes(w *response, r *http.Request) error {
 	}
 	answer := client.ProcessList{Processes: make([]client.Process, len(processes))}
 	for i, p := range processes {
-		answer.Processes[i] = client.Process{Name: p.Name, Role: p.Role, Seen: client.Time{Time: p.Seen}}
+		answer.Processes[i] = client.Process{
+			Name: p.Name, Role: p.Role, Host: p.Host, Version: p.Version, Address: p.Address, State: p.State,
+			Started: client.Time{Time: p.Started}, Seen: client.Time{Time: p.Seen},
+		}
 	}
 	return writeJSON(w, http.StatusOK, client.ContentJSON, answer)
 }

@@ -26,7 +26,11 @@ func recordedIn(t *testing.T, store recorded.Store, w *world) (*recorded.Current
 	t.Helper()
 	proposed := config.Default().Recorded()
 	current, err := recorded.New(recorded.Options{
-		Configured: proposed.Texts(), Process: recorded.Process{Name: "here-1", Role: "rehydrator"}, Logger: zerolog.Nop(),
+		Process: recorded.Process{
+			Name: "here-1", Role: "rehydrator", Host: "here", Version: "v1", Address: "127.0.0.1:1",
+			Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		},
+		Configured: proposed.Texts(), Logger: zerolog.Nop(),
 		Parse: func(changed map[string]string) (recorded.Values, error) {
 			r, err := proposed.With(changed)
 			if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
@@ -66,7 +70,8 @@ func TestSettings(t *testing.T) {
 		return p
 	}
 
-	require.JSONEq(t, `{"processes":[{"name":"here-1","role":"rehydrator","seen":"2026-01-02T03:04:05.000Z"}]}`,
+	require.JSONEq(t, `{"processes":[{"name":"here-1","role":"rehydrator","host":"here","version":"v1","address":"127.0.0.1:1","state":"running",
+		"started":"2026-01-02T03:04:05.000Z","seen":"2026-01-02T03:04:05.000Z"}]}`,
 		w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/processes", ""))
 	require.Contains(t, w.must(t, http.StatusOK, http.MethodGet, "/v1/admin/settings", ""),
 		`{"key":"dormant_after","recorded":"720h","configured":"720h","since":"2026-01-02T03:04:05.000Z"}`)

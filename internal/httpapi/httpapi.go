@@ -19,6 +19,7 @@ import (
 	"github.com/fanmail/fanmail/internal/identities"
 	"github.com/fanmail/fanmail/internal/inbox"
 	"github.com/fanmail/fanmail/internal/live"
+	"github.com/fanmail/fanmail/internal/overview"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/publish"
 	"github.com/fanmail/fanmail/internal/rehydrate"
@@ -50,13 +51,14 @@ type Services struct {
 	Following  *following.Service
 	Identities *identities.Service
 	Topics     *topics.Service
-	// Inbox, Rehydrate, Audit, DeadLetters, Settings, Retention and Live are the services of the role rehydrator. Either all are set or none.
+	// Inbox, Rehydrate, Audit, DeadLetters, Settings, Retention, Overview and Live are the services of the role rehydrator. Either all are set or none.
 	Inbox       *inbox.Service
 	Rehydrate   *rehydrate.Service
 	Audit       *audit.Service
 	DeadLetters *deadletter.Service
 	Settings    *settings.Service
 	Retention   *retention.Walker
+	Overview    *overview.Service
 	Live        *live.Service
 	// Backup makes backups of the store. It is nil if the store is not embedded.
 	Backup *backup.Service

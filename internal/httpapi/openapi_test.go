@@ -18,10 +18,12 @@ import (
 	"github.com/fanmail/fanmail/api"
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/backup"
+	"github.com/fanmail/fanmail/internal/clocks"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
+	"github.com/fanmail/fanmail/internal/overview"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -236,6 +238,10 @@ func TestEveryOperation(t *testing.T) {
 		{422, "deleteAttribute", "DELETE", "/v1/admin/attributes/a.b", "", "", ""},
 		{200, "processes", "GET", "/v1/admin/processes", "", "", ""},
 		{422, "processes", "GET", "/v1/admin/processes?x=1", "", "", ""},
+		{200, "overview", "GET", "/v1/admin/overview", "", "", ""},
+		{422, "overview", "GET", "/v1/admin/overview?x=1", "", "", ""},
+		{200, "dormancy", "GET", "/v1/admin/dormancy", "", "", ""},
+		{422, "dormancy", "GET", "/v1/admin/dormancy?x=1", "", "", ""},
 		{200, "retentionStatus", "GET", "/v1/admin/retention", "", "", ""},
 		{422, "retentionStatus", "GET", "/v1/admin/retention?x=1", "", "", ""},
 		{200, "backup", "POST", "/v1/admin/backup", `{"dir":"` + dir + `"}`, "", ""},
@@ -290,9 +296,15 @@ func everything(t *testing.T, w *world) *world {
 		Buckets: w.db.Inbox(), Appender: w.appender,
 	}, audit.Options{Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock})
 	services.DeadLetters = deadletter.New(deadletter.Parts{Bus: bus, Progress: w.db.Progress()}, deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
-	_, services.Settings = recordedIn(t, w.db.Settings(), w)
+	current, service := recordedIn(t, w.db.Settings(), w)
+	services.Settings = service
 	services.Backup = backup.New(bus, folder{}, t.TempDir(), "/", w.clock)
 	services.Retention = walker(w)
+	services.Overview = overview.New(overview.Sources{
+		Bus: bus, Processes: service.Processes, Rows: current.Rows, Due: w.db.Users().Due, Load: services.Rehydrate.Load,
+		Clocks:    func() []clocks.Reading { return []clocks.Reading{{Server: "store", Ahead: time.Minute, Off: true}} },
+		Retention: services.Retention.Status, Round: w.db.Retention().Load, Now: w.clock,
+	})
 	w.handler = httpapi.New(services, w.options)
 	return w
 }

@@ -140,6 +140,12 @@ func (s *server) routes() {
 	admin.route("/v1/admin/processes", methods{
 		http.MethodGet: {handle: s.processes, access: operators},
 	})
+	admin.route("/v1/admin/overview", methods{
+		http.MethodGet: {handle: s.overview, access: operators},
+	})
+	admin.route("/v1/admin/dormancy", methods{
+		http.MethodGet: {handle: s.dormancy, access: operators},
+	})
 	admin.route("/v1/admin/backup", methods{
 		http.MethodPost: {handle: s.backup, access: admins, body: true},
 	})

@@ -207,7 +207,7 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, db.Retention().Replace(ctx, retention.Round{}, retention.Round{
 		Began: at, Partition: 3, After: "zoë", Token: "host-1", Until: at.Add(time.Minute),
 		Number: 7, Target: messagetest.ID(1), Missed: true, AsOf: at.Add(time.Second), Reading: at.Add(2 * time.Second), LowWater: messagetest.ID(4),
-		Proven: 5,
+		Proven: 5, Users: retention.Census{Active: 3, Dormant: 4}, Counted: retention.Census{Active: 5, Dormant: 6},
 	}))
 	requireGolden(t, "walk.golden.json", documentIn(t, opts, "meta", bson.D{{Key: "_id", Value: "walk"}}))
 	require.NoError(t, db.Sweep().Replace(ctx, retention.Round{}, retention.Round{Began: at, Token: "host-2", Until: at.Add(time.Minute)}))

@@ -44,6 +44,11 @@ type roundRecord struct {
 	Missed    bool           `bson:"missed,omitempty"`
 	LowWater  *bson.Binary   `bson:"low_water,omitempty"`
 	Proven    int64          `bson:"proven,omitempty"`
+	Active    int64          `bson:"active,omitempty"`
+	Dormant   int64          `bson:"dormant,omitempty"`
+	// Those of the last round.
+	CountedActive  int64 `bson:"counted_active,omitempty"`
+	CountedDormant int64 `bson:"counted_dormant,omitempty"`
 }
 
 // marks returns the ids of a round with the fields that hold them.
@@ -72,6 +77,8 @@ func (s *Retention) Load(ctx context.Context) (retention.Round, error) {
 	round := retention.Round{
 		Revision: found.Revision, Began: timeOf(found.Began), Ended: found.Ended, Partition: int(found.Partition), After: found.After,
 		Token: found.Token, Number: found.Number, Missed: found.Missed, Proven: found.Proven,
+		Users:   retention.Census{Active: found.Active, Dormant: found.Dormant},
+		Counted: retention.Census{Active: found.CountedActive, Dormant: found.CountedDormant},
 	}
 	for stored, id := range found.marks(&round) {
 		if *stored == nil {
@@ -95,6 +102,7 @@ func (s *Retention) Replace(ctx context.Context, from, to retention.Round) error
 		ID: s.id, Version: version, Revision: from.Revision + 1, Began: date(to.Began), Ended: to.Ended,
 		Partition: int32(to.Partition), After: to.After, Token: to.Token, //nolint:gosec // there are at most 256 partitions
 		Number: to.Number, Missed: to.Missed, Proven: to.Proven,
+		Active: to.Users.Active, Dormant: to.Users.Dormant, CountedActive: to.Counted.Active, CountedDormant: to.Counted.Dormant,
 	}
 	for stored, id := range document.marks(&to) {
 		if !id.IsZero() {

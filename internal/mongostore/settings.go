@@ -151,8 +151,13 @@ func (s *Settings) Replace(ctx context.Context, from, to settings.Record) error 
 func (s *Settings) Report(ctx context.Context, p settings.Process) (time.Time, error) {
 	update := bson.D{
 		{Key: "$set", Value: bson.D{
-			{Key: "role", Value: p.Role}, {Key: "host", Value: p.Host}, {Key: "version", Value: p.Version}, {Key: "address", Value: p.Address},
-			{Key: "state", Value: p.State}, {Key: "started", Value: date(p.Started)}, {Key: "timeout", Value: int64(p.Timeout)},
+			{Key: "role", Value: p.Role},
+			{Key: "host", Value: p.Host},
+			{Key: "version", Value: p.Version},
+			{Key: "address", Value: p.Address},
+			{Key: "state", Value: p.State},
+			{Key: "started", Value: date(p.Started)},
+			{Key: "timeout", Value: int64(p.Timeout)},
 		}},
 		{Key: "$max", Value: bson.D{{Key: fieldCounters, Value: p.Counters.Numbers()}}},
 		{Key: "$currentDate", Value: bson.D{{Key: fieldSeen, Value: true}}},

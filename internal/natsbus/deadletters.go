@@ -85,6 +85,29 @@ func (b *Bus) fileDamaged(ctx context.Context, d event.Damaged, cause string) (f
 	}
 }
 
+// Letters implements bus.Monitor. Letters of damaged users have a subject for each user. So it asks for the counts of the other subjects only.
+func (b *Bus) Letters(ctx context.Context) (bus.Letters, error) {
+	const doing = "count dead letters"
+	stream, err := b.js.Stream(ctx, DeadLetterStream)
+	if err != nil {
+		return bus.Letters{}, classify(ctx, doing, err)
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(deadLetterPrefix+"*"))
+	if err != nil {
+		return bus.Letters{}, classify(ctx, doing, err)
+	}
+	letters := bus.Letters{ByStage: make(map[string]uint64), Last: info.State.LastSeq}
+	damaged := info.State.Msgs
+	for subject, n := range info.State.Subjects {
+		letters.ByStage[strings.TrimPrefix(subject, deadLetterPrefix)] = n
+		damaged -= min(n, damaged)
+	}
+	if damaged > 0 {
+		letters.ByStage[strings.TrimPrefix(deadLetterDamaged, deadLetterPrefix)] = damaged
+	}
+	return letters, nil
+}
+
 // newestLetter returns the newest dead letter with a subject of its own, or one without a sequence if there is none.
 func (b *Bus) newestLetter(ctx context.Context, subject string) (event.Delivery, error) {
 	const most = 16 // there are two while one replaces the other, or after a crash

@@ -69,7 +69,7 @@ func TestRecordsAreGolden(t *testing.T) {
 	requireGolden(t, "testdata/keys-1-walk.golden", []pebblestore.Record{pebblestore.RoundRecord(retention.Round{
 		Revision: 7, Began: at, Partition: 3, After: "名前", Token: "host-1", Until: at.Add(time.Minute),
 		Number: 7, Target: messagetest.ID(1), Missed: true, AsOf: at.Add(time.Second), Reading: at.Add(2 * time.Second), LowWater: messagetest.ID(4),
-		Proven: 5,
+		Proven: 5, Users: retention.Census{Active: 3, Dormant: 4}, Counted: retention.Census{Active: 5, Dormant: 6},
 	})})
 	state.Purged, state.Oldest = messagetest.ID(4), 1
 	requireGolden(t, "testdata/keys-1-purged.golden", []pebblestore.Record{{Name: "user with a purge point", Value: pebblestore.EncodeState(state)}})

@@ -39,6 +39,11 @@ type roundRecord struct {
 	Reading   int64          `cbor:"12,keyasint,omitempty"`
 	LowWater  message.ID     `cbor:"13,keyasint,omitzero"`
 	Proven    int64          `cbor:"14,keyasint,omitempty"`
+	Active    int64          `cbor:"15,keyasint,omitempty"`
+	Dormant   int64          `cbor:"16,keyasint,omitempty"`
+	// Those of the last round.
+	CountedActive  int64 `cbor:"17,keyasint,omitempty"`
+	CountedDormant int64 `cbor:"18,keyasint,omitempty"`
 }
 
 // timesOf returns the times of a round that may be zero, by the fields of its record that hold them.
@@ -50,6 +55,7 @@ func roundRecordOf(r retention.Round, revision int64) roundRecord {
 	encoded := roundRecord{
 		Revision: revision, Began: r.Began.UnixMilli(), Ended: r.Ended, Partition: r.Partition, After: r.After, Token: r.Token,
 		Number: r.Number, Target: r.Target, Missed: r.Missed, LowWater: r.LowWater, Proven: r.Proven,
+		Active: r.Users.Active, Dormant: r.Users.Dormant, CountedActive: r.Counted.Active, CountedDormant: r.Counted.Dormant,
 	}
 	for stored, at := range timesOf(&encoded, &r) {
 		if !at.IsZero() {
@@ -63,6 +69,8 @@ func (r roundRecord) round() retention.Round {
 	round := retention.Round{
 		Revision: r.Revision, Began: fromMillis(r.Began), Ended: r.Ended, Partition: r.Partition, After: r.After, Token: r.Token,
 		Number: r.Number, Target: r.Target, Missed: r.Missed, LowWater: r.LowWater, Proven: r.Proven,
+		Users:   retention.Census{Active: r.Active, Dormant: r.Dormant},
+		Counted: retention.Census{Active: r.CountedActive, Dormant: r.CountedDormant},
 	}
 	for stored, at := range timesOf(&r, &round) {
 		if *stored != 0 {

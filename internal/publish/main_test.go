@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 	"github.com/fanmail/fanmail/test/leaktest"
@@ -56,6 +57,7 @@ type desk struct {
 	*publish.Service
 	store   *late
 	emitter *emitter
+	tally   tally.Tally
 }
 
 func newDesk(t *testing.T) *desk {
@@ -84,7 +86,7 @@ func (d *desk) logged(skew time.Duration, log io.Writer) *publish.Service {
 func (d *desk) options(skew time.Duration, metrics prometheus.Registerer, logger zerolog.Logger) publish.Options {
 	return publish.Options{
 		Limits: message.DefaultLimits(), Rules: rig.Rules, KeyTTL: func() time.Duration { return rig.KeyTTL },
-		Now: d.Clock.Skewed(skew), Random: rig.UniqueBytes{}, Logger: logger, Metrics: metrics,
+		Now: d.Clock.Skewed(skew), Random: rig.UniqueBytes{}, Logger: logger, Metrics: metrics, Tally: &d.tally,
 	}
 }
 

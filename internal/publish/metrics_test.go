@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/publish"
+	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/test/statemachine/rig"
 )
 
@@ -49,4 +50,5 @@ fanmail_messages_refused_total{reason="unavailable"} 0
 # TYPE fanmail_messages_unemitted_total counter
 fanmail_messages_unemitted_total 2
 `), "fanmail_messages_accepted_total", "fanmail_messages_refused_total", "fanmail_messages_unemitted_total"))
+	require.Equal(t, tally.Counters{Accepted: 4}, d.tally.Read(), "one was found stored")
 }

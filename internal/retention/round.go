@@ -40,7 +40,15 @@ type Round struct {
 	// LowWater is the low-water mark: a round has found that no user has anything up to there. Proven is the number of that round.
 	LowWater message.ID
 	Proven   int64
+	// Users counts the users whom this round has passed, and Counted those of the last round that has ended.
+	Users, Counted Census
 }
+
+// Census counts users who were ever seen.
+type Census struct{ Active, Dormant int64 }
+
+// Counts reports whether a round has ended, so that Counted says something.
+func (r Round) Counts() bool { return r.Ended || r.Number > 1 }
 
 // Store holds the Round. It is safe for concurrent use.
 type Store interface {
@@ -104,7 +112,7 @@ func (r Round) taken(token string, now time.Time, rules userstate.Rules, keep us
 	if r.over() {
 		r = Round{
 			Revision: r.Revision, Began: now.UTC().Truncate(time.Millisecond), Number: r.Number + 1, AsOf: r.AsOf, Reading: r.Reading,
-			LowWater: r.LowWater, Proven: r.Proven,
+			LowWater: r.LowWater, Proven: r.Proven, Counted: r.Counted,
 		}
 		if keep.MaxAge > 0 {
 			r.Target = message.Later(r.LowWater, r.expired(rules, keep))
@@ -135,8 +143,15 @@ func (r Round) at(partition int, after message.UserID) Round {
 }
 
 // with returns the round after it has come to a user.
-func (r Round) with(kept Kept) Round {
+func (r Round) with(user userstate.Looked, kept Kept, rules userstate.Rules, now time.Time) Round {
 	r.Missed = r.Missed || kept.Clear.Less(r.Target)
+	switch {
+	case user.Err != nil || !user.State.Known():
+	case rules.Active(user.State, now):
+		r.Users.Active++
+	default:
+		r.Users.Dormant++
+	}
 	return r
 }
 
@@ -144,7 +159,7 @@ func (r Round) with(kept Kept) Round {
 func (r Round) ended() Round {
 	next := Round{
 		Revision: r.Revision, Began: r.Began, Ended: true, Number: r.Number, AsOf: r.AsOf, Reading: r.Reading, Target: r.Target,
-		LowWater: r.LowWater, Proven: r.Proven,
+		LowWater: r.LowWater, Proven: r.Proven, Counted: r.Users,
 	}
 	if !r.Missed && !r.Target.Less(r.LowWater) {
 		next.LowWater, next.Proven = r.Target, r.Number

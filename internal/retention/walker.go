@@ -210,7 +210,7 @@ func (w *Walker) next(intake, processing context.Context, r Round) (_ Round, tak
 	if err != nil {
 		return r, true, err
 	}
-	reached := r
+	reached, rules := r, w.opts.Rules()
 	for some := range slices.Chunk(found, w.opts.Workers) {
 		if intake.Err() != nil {
 			break
@@ -220,7 +220,7 @@ func (w *Walker) next(intake, processing context.Context, r Round) (_ Round, tak
 		}
 		kept, err := w.keepAll(intake, some, r)
 		for i, k := range kept {
-			reached = reached.with(k).at(r.Partition, some[i].State.User)
+			reached = reached.with(some[i], k, rules, w.opts.Now()).at(r.Partition, some[i].State.User)
 		}
 		if err != nil {
 			if intake.Err() != nil {

@@ -141,6 +141,38 @@ func TestRounds(t *testing.T) {
 	}
 }
 
+// A round counts each user it passes once, also where it was stopped in between, and what it has counted is shown until the next one ends.
+func TestRoundsCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	intake, stop := context.WithCancel(t.Context())
+	w.do = func(message.UserID) error {
+		if len(w.kept) == walkers/2 {
+			stop()
+		}
+		return nil
+	}
+	first := w.walker("first")
+	require.NoError(t, first.Walk(intake, t.Context()))
+	require.False(t, w.store.round.Counts())
+	require.Equal(t, retention.Census{Active: walkers/2 + 1}, w.store.round.Users)
+	require.NoError(t, w.walk(t, first))
+	require.True(t, w.store.round.Counts())
+	require.Equal(t, retention.Census{Active: walkers}, w.store.round.Counted)
+
+	w.clock = w.clock.Add(rig.DormantAfter)
+	stranger := message.UserID("stranger")
+	_, err := w.Users.Step(t.Context(), []userstate.Step{{From: userstate.State{User: stranger}, To: userstate.State{User: stranger, Keep: userstate.Retention{Newest: 1}}}})
+	require.NoError(t, err)
+	w.do = func(message.UserID) error {
+		require.Equal(t, retention.Census{Active: walkers}, w.store.round.Counted)
+		return nil
+	}
+	require.NoError(t, w.walk(t, first))
+	require.Equal(t, retention.Census{Dormant: walkers}, w.store.round.Counted)
+	require.Zero(t, w.store.round.Users)
+}
+
 // A round continues where it was stopped, by whatever process comes first. A process that died keeps it until its lease ends.
 func TestRoundContinues(t *testing.T) {
 	t.Parallel()

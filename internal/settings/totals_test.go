@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -120,9 +121,9 @@ func (s lossy) Report(ctx context.Context, p settings.Process) (time.Time, error
 func TestTotalsAtRandom(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the same each time
+			random := rand.New(rand.NewPCG(seed, 0))
 			w := newWorld(t)
 			var processes [3]process
 			var shown [3]tally.Counters

@@ -42,6 +42,7 @@ func (s walkSuite) replace(t *testing.T) {
 		{Began: epoch, Partition: 4, Until: later(90)},
 		{
 			Began: epoch, Number: 7, Target: messagetest.ID(1), Missed: true, AsOf: later(30), Reading: later(40), LowWater: messagetest.ID(4), Proven: 5,
+			Users: retention.Census{Active: 3, Dormant: 1 << 40}, Counted: retention.Census{Active: 5, Dormant: 6},
 		},
 		{Began: epoch, Ended: true},
 	} {

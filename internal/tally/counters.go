@@ -78,8 +78,8 @@ func Step(last, now time.Time) int {
 	return steps - 1
 }
 
-// numbers returns all numbers. Stores record them in this order: append new ones at the end.
-func (c *Counters) numbers() (all [numbers]*int64) {
+// numbersOf returns all numbers. Stores record them in this order: append new ones at the end.
+func numbersOf(c *Counters) (all [numbers]*int64) {
 	first := [numbers - 2*steps]*int64{
 		&c.Accepted, &c.Delivered, &c.DeliveredBytes, &c.Skipped.Dormant, &c.Skipped.NeverSeen, &c.Skipped.Blocked, &c.Skipped.Bytes,
 		&c.RebuiltUsers, &c.RebuiltMessages, &c.Finished.Direct, &c.Finished.Medium, &c.Finished.Bulk,
@@ -95,7 +95,7 @@ func (c *Counters) numbers() (all [numbers]*int64) {
 // first number that differs.
 func (c Counters) Numbers() []int64 {
 	list := []int64{}
-	for i, n := range c.numbers() {
+	for i, n := range numbersOf(&c) {
 		if *n != 0 {
 			list = append(append(list, make([]int64, i-len(list))...), *n)
 		}
@@ -105,7 +105,7 @@ func (c Counters) Numbers() []int64 {
 
 // Of returns the counters of a list. It ignores numbers that this release does not know.
 func Of(list []int64) (c Counters) {
-	for i, n := range c.numbers() {
+	for i, n := range numbersOf(&c) {
 		if i < len(list) {
 			*n = list[i]
 		}
@@ -115,8 +115,8 @@ func Of(list []int64) (c Counters) {
 
 // with returns the counters changed by f, which gets each number and that of o.
 func (c Counters) with(o Counters, f func(a, b int64) int64) Counters {
-	others := o.numbers()
-	for i, n := range c.numbers() {
+	others := numbersOf(&o)
+	for i, n := range numbersOf(&c) {
 		*n = f(*n, *others[i])
 	}
 	return c

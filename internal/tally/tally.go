@@ -13,7 +13,7 @@ func (t *Tally) Add(c Counters) {
 	if t == nil {
 		return
 	}
-	for i, n := range c.numbers() {
+	for i, n := range numbersOf(&c) {
 		if *n != 0 {
 			t.numbers[i].Add(*n)
 		}
@@ -32,7 +32,7 @@ func (t *Tally) Read() (c Counters) {
 	if t == nil {
 		return c
 	}
-	for i, n := range c.numbers() {
+	for i, n := range numbersOf(&c) {
 		*n = t.numbers[i].Load()
 	}
 	return c

@@ -45,6 +45,15 @@ type Process struct {
 	Name string `json:"name"`
 	// Role is the roles of the process, joined by "+".
 	Role string `json:"role"`
+	// Host is the name of its host, Version its release, and Address where it serves HTTP. They are empty for a process of an old release, and so are
+	// State and Started.
+	Host    string `json:"host,omitempty"`
+	Version string `json:"version,omitempty"`
+	Address string `json:"address,omitempty"`
+	// State is "running" or "stopping". A process that was killed stays as it was.
+	State string `json:"state,omitempty"`
+	// Started is when the process started, by its own clock.
+	Started Time `json:"started,omitzero"`
 	// Seen is the time of the last report of the process.
 	Seen Time `json:"seen"`
 }
