@@ -81,6 +81,9 @@ func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	if a.has(Publisher) {
 		s.publisher()
 	}
+	if a.has(Publisher) || a.has(Rehydrator) {
+		s.reporter()
+	}
 	if room := a.world.store.room; room != nil {
 		s.services.Room = room.check
 	}
@@ -139,6 +142,15 @@ func (s *assembly) publisher() {
 	})
 	publisher := s.newPublisher(s.opts.Metrics)
 	s.services.Publish = publisher
+	if s.follows = s.rehydrator; !s.has(Rehydrator) {
+		s.follows = s.newRehydrator(nil, elsewhere)
+	}
+	s.services.Following, s.services.Topics = s.following, s.topics
+	s.run("idempotency keys", publisher.ForgetKeys)
+}
+
+// reporter adds what tells how far messages are: to publishers, and beside the rest that operators look at.
+func (s *assembly) reporter() {
 	shown := s.parts.shown()
 	s.services.Reporter = publish.NewReporter(shown.Messages, shown.Progress, shown.Edges, shown.Users, publish.ReporterOptions{
 		Partitions: s.config.Partitions, Waits: s.waits(), Now: s.opts.Now,
@@ -146,11 +158,6 @@ func (s *assembly) publisher() {
 			return inbox.Removed(ctx, inbox.Stores{Users: s.parts.Users, Buckets: s.parts.Inbox}, user, id)
 		},
 	})
-	if s.follows = s.rehydrator; !s.has(Rehydrator) {
-		s.follows = s.newRehydrator(nil, elsewhere)
-	}
-	s.services.Following, s.services.Topics = s.following, s.topics
-	s.run("idempotency keys", publisher.ForgetKeys)
 }
 
 // addTopics adds what changes edges and topics. All processes that publish, also again from a dead letter, ask which topics there are.

@@ -68,7 +68,6 @@ func printEffect(w io.Writer, key string, change client.SettingChange, effect cl
 	}
 }
 
-
 func newAdminProcesses(p program.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "processes",

@@ -45,9 +45,8 @@ const (
 
 // Services are the services behind the handler.
 type Services struct {
-	// Publish, Reporter, Following, Identities and Topics are the services of the role publisher. Either all are set or none.
+	// Publish, Following, Identities and Topics are the services of the role publisher. Either all are set or none.
 	Publish    *publish.Service
-	Reporter   *publish.Reporter
 	Following  *following.Service
 	Identities *identities.Service
 	Topics     *topics.Service
@@ -60,6 +59,8 @@ type Services struct {
 	Retention   *retention.Walker
 	Overview    *overview.Service
 	Live        *live.Service
+	// Reporter is that of both roles.
+	Reporter *publish.Reporter
 	// Backup makes backups of the store. It is nil if the store is not embedded.
 	Backup *backup.Service
 	// Room returns nil, or the reason why the store has no room for new messages and edges. A nil Room means that there is always

@@ -9,14 +9,19 @@ import (
 func (s *server) routes() {
 	publisher := role{server: s, name: "publisher", here: s.Publish != nil}
 	draft := int64(draftBytes(s.opts.Limits))
-	publisher.route("/v1/messages", methods{
+	reporter := role{server: s, name: publisher.name, here: s.Reporter != nil}
+	publish := endpoint{handle: s.publish, access: publishers, body: true, adds: true, memory: draftCopies * draft}
+	if !publisher.here {
+		publish = endpoint{handle: publisher.elsewhere, access: open}
+	}
+	reporter.route("/v1/messages", methods{
 		http.MethodGet:  {handle: s.listMessages, access: listers, query: []string{"after", "from", "limit", "state"}, memory: messageMemory},
-		http.MethodPost: {handle: s.publish, access: publishers, body: true, adds: true, memory: draftCopies * draft},
+		http.MethodPost: publish,
 	})
 	publisher.route("/v1/messages:batch", methods{
 		http.MethodPost: {handle: s.publishBatch, access: publishers, body: true, adds: true, memory: draftCopies * (chunkBytes + draft)},
 	})
-	publisher.route("/v1/messages/{id}", methods{
+	reporter.route("/v1/messages/{id}", methods{
 		http.MethodGet: {handle: s.status, access: ofMessage, query: []string{"estimate", "partitions"}, memory: messageMemory},
 	})
 	publisher.route("/v1/following:batch", methods{
@@ -203,6 +208,11 @@ func (r role) route(pattern string, m methods) {
 	}
 	r.server.mux.Handle(pattern, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		w := rw.(*response) //nolint:forcetypeassert // ServeHTTP passes only *response to the mux
-		r.server.fail(w, refuse(client.ProblemNotFound, "", "this process does not serve this path: the %s does", r.name))
+		r.server.fail(w, r.elsewhere(w, nil))
 	}))
+}
+
+// elsewhere answers which role serves a path.
+func (r role) elsewhere(*response, *http.Request) error {
+	return refuse(client.ProblemNotFound, "", "this process does not serve this path: the %s does", r.name)
 }
