@@ -30,7 +30,7 @@ func newRoot(p program.Process) *cobra.Command {
 		newServe(p), newDemo(p), newConfig(p),
 		newImport(p), newPublish(p), newLogin(p), newIdentity(p), newTopic(p), newAttribute(p), newFollow(p), newUnfollow(p), newSubscribe(p), newUnsubscribe(p), newUser(p),
 		newInbox(p), newStatus(p), newMessages(p),
-		newExplain(p), newAudit(p), newDLQ(p), newBackup(p), newRestore(p), newRetention(p), newBench(p), newAdmin(p), newVersion(p), newManpages(),
+		newExplain(p), newAudit(p), newDLQ(p), newBackup(p), newRestore(p), newRetention(p), newTop(p), newDormancy(p), newBench(p), newAdmin(p), newVersion(p), newManpages(),
 	)
 	return root
 }

@@ -14,8 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/audit"
+	"github.com/fanmail/fanmail/internal/clocks"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/httpapi"
+	"github.com/fanmail/fanmail/internal/overview"
+	recorded "github.com/fanmail/fanmail/internal/settings"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/client"
@@ -43,8 +46,19 @@ func addAudit(t *testing.T, w *world, s *httpapi.Services, buckets bucket.Store)
 	}, audit.Options{
 		Partitions: partitions, Rules: userstate.DefaultRules, Random: rand.Reader, Now: w.clock,
 	})
-	_, s.Settings = recordedIn(t, w.db.Settings(), w)
+	current, service := recordedIn(t, w.db.Settings(), w)
+	s.Settings = service
+	addOverview(w, s, brokenBus{}, current)
 	s.DeadLetters = deadletter.New(deadletter.Parts{Bus: brokenBus{}, Progress: w.db.Progress()}, deadletter.Options{Logger: zerolog.Nop(), Now: w.clock})
+}
+
+// addOverview adds the overview to services that have all others.
+func addOverview(w *world, s *httpapi.Services, b overview.Bus, current *recorded.Current) {
+	s.Overview = overview.New(overview.Sources{
+		Bus: b, Processes: s.Settings.Processes, Rows: current.Rows, Due: w.db.Users().Due, Load: w.services.Rehydrate.Load,
+		Clocks:    func() []clocks.Reading { return []clocks.Reading{{Server: "store", Ahead: time.Minute, Off: true}} },
+		Retention: s.Retention.Status, Round: w.db.Retention().Load, Now: w.clock,
+	})
 }
 
 // adminWorld has bob, who follows ann. His inbox has the second of her three messages, and an entry for a message that does not

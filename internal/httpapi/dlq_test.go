@@ -13,7 +13,18 @@ import (
 )
 
 // brokenBus is a bus that cannot be reached.
-type brokenBus struct{ bus.DeadLetterQueue }
+type brokenBus struct {
+	bus.DeadLetterQueue
+	bus.Monitor
+}
+
+func (brokenBus) Backlog(context.Context) (bus.Backlog, error) {
+	return bus.Backlog{}, bus.ErrUnavailable
+}
+
+func (brokenBus) Letters(context.Context) (bus.Letters, error) {
+	return bus.Letters{}, bus.ErrUnavailable
+}
 
 func (brokenBus) DeadLetters(context.Context, uint64, int) ([]event.Filed, error) {
 	return nil, errors.New("no answer from 10.0.0.1")

@@ -18,12 +18,10 @@ import (
 	"github.com/fanmail/fanmail/api"
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/backup"
-	"github.com/fanmail/fanmail/internal/clocks"
 	"github.com/fanmail/fanmail/internal/deadletter"
 	"github.com/fanmail/fanmail/internal/httpapi"
 	"github.com/fanmail/fanmail/internal/natsbus"
 	"github.com/fanmail/fanmail/internal/natsbus/natsserver"
-	"github.com/fanmail/fanmail/internal/overview"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/event"
@@ -300,11 +298,7 @@ func everything(t *testing.T, w *world) *world {
 	services.Settings = service
 	services.Backup = backup.New(bus, folder{}, t.TempDir(), "/", w.clock)
 	services.Retention = walker(w)
-	services.Overview = overview.New(overview.Sources{
-		Bus: bus, Processes: service.Processes, Rows: current.Rows, Due: w.db.Users().Due, Load: services.Rehydrate.Load,
-		Clocks:    func() []clocks.Reading { return []clocks.Reading{{Server: "store", Ahead: time.Minute, Off: true}} },
-		Retention: services.Retention.Status, Round: w.db.Retention().Load, Now: w.clock,
-	})
+	addOverview(w, &services, bus, current)
 	w.handler = httpapi.New(services, w.options)
 	return w
 }
