@@ -38,7 +38,7 @@ func run(ctx context.Context, p program.Process) int {
 	}
 	root.SetFlagErrorFunc(program.FlagError)
 	root.AddCommand(
-		newLayouts(p), newFind(p), newCounts(p), newDormancy(p), newExpire(p), newIdentities(p), newStreams(p), newPlot(p), newSender(p),
+		newLayouts(p), newFind(p), newCounts(p), newDormancy(p), newExpire(p), newIdentities(p), newSight(p), newStreams(p), newPlot(p), newSender(p),
 		newStreamServer(p),
 	)
 	return program.Run(ctx, p, root)
@@ -137,6 +137,23 @@ func newCounts(p program.Process) *cobra.Command {
 	c.Number(&o.Requests, "requests", 1, "number of requests of each kind")
 	c.Number(&o.Dormant, "dormant", 0, "number of dormant users whose inboxes are counted")
 	c.Number(&o.Flagged, "flagged", 0, "number of buckets of each inbox in which a message is marked")
+	return c.Command
+}
+
+func newSight(p program.Process) *cobra.Command {
+	o := SightOptions{Users: 1_000_000, Messages: 10, Published: 10_000, Letters: 1000, Requests: 50, Open: time.Minute}
+	c := command.New(p, &cobra.Command{
+		Use:   "sight",
+		Short: "Measure what operators look at",
+		Long: "Measure each call of the API and each page of the console that operators look at, while the store is full, and the\n" +
+			"processor time that an open page costs.",
+	}, func(ctx context.Context, e bench.Env) (Report, error) { return env{e}.Sight(ctx, o) })
+	c.Number(&o.Users, "users", 1, "number of inboxes")
+	c.Number(&o.Messages, "messages", 1, "number of messages in each inbox")
+	c.Number(&o.Published, "published", 1, "number of stored messages")
+	c.Number(&o.Letters, "letters", 0, "number of dead letters")
+	c.Number(&o.Requests, "requests", 1, "number of requests for each page and call")
+	c.Flags().Var((*duration.Value)(&o.Open), "open", "how long a page is kept open")
 	return c.Command
 }
 

@@ -27,6 +27,7 @@ type Config struct {
 	ClockTolerance time.Duration `key:"clock_tolerance"`
 	PublishSlack   time.Duration `key:"publish_slack"`
 	ViewedEvery    time.Duration `key:"viewed_every"`
+	Console        bool          `key:"console"`
 	DrainDelay     time.Duration `key:"drain_delay"`
 	DrainTimeout   time.Duration `key:"drain_timeout"`
 

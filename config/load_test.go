@@ -62,7 +62,7 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 	t.Parallel()
 	other := map[string]string{
 		"addr": "0.0.0.0:0", "data": "/tmp/x", "partitions": "256", "dormant_after": "1h30m", "clock_tolerance": "1m", "viewed_every": "7m", "publish_slack": "45s",
-		"drain_delay": "2s", "drain_timeout": "1s", "limits.body": "1KiB", "limits.attrs": "100B", "limits.recipients": "7", "limits.page": "8", "limits.batch_lines": "9",
+		"console": "false", "drain_delay": "2s", "drain_timeout": "1s", "limits.body": "1KiB", "limits.attrs": "100B", "limits.recipients": "7", "limits.page": "8", "limits.batch_lines": "9",
 		"inbox.bucket_size": "60", "inbox.filter_buckets": "70", "inbox.filter_messages": "80", "idempotency.ttl": "1h", "fanout.medium_workers": "3", "fanout.bulk_workers": "4", "fanout.direct_max": "10",
 		"fanout.medium_max": "11", "fanout.batch_owners": "12", "fanout.batch_tasks": "13", "fanout.batch_bytes": "1GiB", "fanout.class_cache": "14",
 		"fanout.class_ttl": "1.5s", "fanout.head_starts": "false", "fanout.resume_after": "2m", "fanout.resume_every": "3m", "fanout.max_attempts": "15", "fanout.stuck_after": "20s",

@@ -13,6 +13,7 @@ import (
 	"github.com/fanmail/fanmail/internal/audit"
 	"github.com/fanmail/fanmail/internal/backup"
 	"github.com/fanmail/fanmail/internal/clocks"
+	"github.com/fanmail/fanmail/internal/console"
 	"github.com/fanmail/fanmail/internal/fanout"
 	"github.com/fanmail/fanmail/internal/following"
 	"github.com/fanmail/fanmail/internal/httpapi"
@@ -91,10 +92,22 @@ func (a *App) assemble(p Parts, watch *clocks.Watch) http.Handler {
 	a.measureExpiry()
 	s.services.Ready, s.services.Metrics = a.ready, telemetry.MetricsHandler(a.opts.Metrics)
 	return httpapi.New(s.services, a.secure(httpapi.Options{
-		Limits: a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
+		Console: s.console(),
+		Limits:  a.limits(), PageMax: a.config.Limits.Page, BatchLines: a.config.Limits.BatchLines,
 		StreamWriteTimeout: a.config.Stream.WriteTimeout, StreamHeartbeat: a.config.Stream.Heartbeat, Origins: a.config.HTTP.OriginList(),
 		Logger: a.opts.Logger, Tracer: a.tracer(), Now: a.opts.Now, Metrics: a.opts.Metrics, Memory: s.memory,
 	}))
+}
+
+// console returns what makes the handler of the console, or nil where there is none: in a process that does not serve /v1/admin, and on an address
+// that others can reach without authentication.
+func (s *assembly) console() func(http.Handler) http.Handler {
+	if !s.config.Console || !s.has(Rehydrator) || !loopback(s.config.Addr) && !authenticates(s.config) {
+		return nil
+	}
+	return func(api http.Handler) http.Handler {
+		return console.New(api, console.Options{Login: s.auth != nil, Ending: s.live.Ending(), Now: s.opts.Now, Logger: s.opts.Logger})
+	}
 }
 
 // newHub returns what wakes streams. A process with the embedded store is alone.

@@ -154,6 +154,11 @@ func (s *server) crossOrigin(r *http.Request) error {
 	if s.sites.Check(&asked) != nil {
 		return refuse(client.ProblemForbidden, "Origin", "the request comes from a page of another site: requests of browsers are answered for this server's own pages only")
 	}
+	return s.forThisHost(r)
+}
+
+// forThisHost refuses requests to a server without authentication by a name that may be another site's.
+func (s *server) forThisHost(r *http.Request) error {
 	if s.opts.LocalOnly && !localHost(r.Host) {
 		return refuse(client.ProblemForbidden, "Host", "the request is for the host %q, and this server has no authentication: "+
 			"use its IP address or localhost", shorten(r.Host))

@@ -192,7 +192,7 @@ func TestEveryEndpointIsGuarded(t *testing.T) {
 			refused := answer.Code == http.StatusForbidden || answer.Code == http.StatusNotFound && endpoint == "GET /v1/messages/{id}"
 			require.Equal(t, !may, refused, "%s as %s: %d %s", endpoint, name, answer.Code, answer.Body)
 			require.NotEqual(t, http.StatusUnauthorized, answer.Code)
-			require.True(t, answer.Code < 500 || strings.Contains(endpoint, "/dlq") && answer.Code == 503, answer.Body)
+			require.True(t, answer.Code < 500 || strings.Contains(endpoint, "/dlq") && answer.Code == 503, "%s: %s", endpoint, answer.Body)
 		}
 	}
 	require.NotContains(t, w.log.String(), "secret", "no token is ever logged")

@@ -96,6 +96,8 @@ type Options struct {
 	StreamWriteTimeout, StreamHeartbeat time.Duration
 	// Origins are those of pages that may call the API, such as https://app.example.com.
 	Origins []string
+	// Console returns the handler of the paths below /console/, given that of the API; nil if there is none.
+	Console func(api http.Handler) http.Handler
 	// Memory bounds what requests hold in memory together; nil bounds nothing.
 	Memory *Memory
 	// Now is the clock that measures requests. It is required.

@@ -89,6 +89,24 @@ func (s *server) serve(m methods) http.Handler {
 // full reports whether the store has no room for more data.
 func (s *server) full() bool { return s.Room != nil && s.Room() != nil }
 
+// consolePath is what the paths of the console begin with.
+const consolePath = "/console/"
+
+// console returns the handler of the console's pages. They have no access of their own: they ask this server with the token of their visitor.
+func (s *server) console(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := rw.(*response) //nolint:forcetypeassert // ServeHTTP passes only *response to the mux
+		if err := s.forThisHost(r); err != nil {
+			s.fail(w, err)
+			return
+		}
+		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			w.opened()
+		}
+		pages.ServeHTTP(w, r.WithContext(r.Context())) // a copy, whose pattern the pages may change
+	})
+}
+
 var errNoPath = refuse(client.ProblemNotFound, "", "there is nothing at this path: check its spelling, "+
 	"and write a user id as one percent-encoded segment")
 

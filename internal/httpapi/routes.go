@@ -163,6 +163,10 @@ func (s *server) routes() {
 	if s.Metrics != nil {
 		s.route("/metrics", methods{http.MethodGet: {handle: s.metrics, access: watchers}})
 	}
+	if s.opts.Console != nil {
+		s.measured.add(consolePath, http.MethodGet, http.MethodPost)
+		s.mux.Handle(consolePath, s.console(s.opts.Console(s)))
+	}
 	s.mux.Handle("/", s.serve(nil))
 }
 

@@ -48,7 +48,7 @@ func TestStreamThroughNginx(t *testing.T) {
 	require.NoError(t, err)
 	listen := "127.0.0.1:" + testenv.FreePort(t)
 	conf := regexp.MustCompile(`(?m)^ +ssl_.*\n`).ReplaceAllString(string(text), "")
-	conf = regexp.MustCompile(`listen 443 ssl`).ReplaceAllString(conf, "listen "+listen)
+	conf = regexp.MustCompile(`listen 443 ssl http2`).ReplaceAllString(conf, "listen "+listen)
 	conf = regexp.MustCompile(`server 127\.0\.0\.1:\d+`).ReplaceAllString(conf, "server "+w.site.Addr)
 	conf += strings.ReplaceAll("client_body_temp_path %/1; proxy_temp_path %/2; fastcgi_temp_path %/3; uwsgi_temp_path %/4; scgi_temp_path %/5;", "%", w.dir)
 	path := filepath.Join(w.dir, "nginx.conf")
