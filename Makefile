@@ -69,7 +69,7 @@ test-deploy: ## Check what is in deploy/ by the tools that read it; builds helm 
 
 # A module of its own, because only this test drives a browser.
 .PHONY: test-browser
-test-browser: ## Follow inboxes on the page of the demo in Chromium, which .ci/run installs.
+test-browser: ## Look at the pages of the demo and the console in Chromium, which .ci/run installs.
 	cd test/browser && $(GO) test -vet=off -count=1 -timeout=10m ./... # vet is one of the linters
 
 # A module of its own, because what only the lab needs, such as plots and job queues, is no dependency of Fanmail.

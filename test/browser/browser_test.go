@@ -26,15 +26,21 @@ import (
 // patience is how long the test waits for anything. It is no measure of speed.
 const patience = time.Minute
 
-// startDemo starts the demo and returns the URL of its page. The end of the test stops it, and checks that it ends cleanly.
-func startDemo(t *testing.T) string {
+// build builds the program and returns its path.
+func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "fanmail")
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./cmd/fanmail")
 	build.Dir = "../.."
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
+	return program
+}
 
+// startDemo starts the demo and returns the URL of its page. The end of the test stops it, and checks that it ends cleanly.
+func startDemo(t *testing.T) string {
+	t.Helper()
+	program := build(t)
 	demo := exec.CommandContext(context.WithoutCancel(t.Context()), program, "demo", "--serve")
 	demo.Stderr = os.Stderr
 	stdout, err := demo.StdoutPipe()
