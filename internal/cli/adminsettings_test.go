@@ -38,5 +38,5 @@ func TestAdminSettings(t *testing.T) {
 		"retention.max_age is 3m: it must be 0, or at least publish_slack and clock_tolerance together, which are 5m")
 
 	require.Regexp(t, `^NAME +STATE +VERSION +ADDRESS +STARTED +SEEN +ROLES\n`+
-		`\S+-\w{8} +running +\S+ +127\.0\.0\.1:\d+ +\S+ \S+ \S+ \S+ publisher\+fanout-worker\+rehydrator\n$`, ask("admin", "processes"))
+		`\S+-\w{8} +running +\S+ +127\.0\.0\.1:\d+ +\S+ \S+ +\S+ \S+ +publisher\+fanout-worker\+rehydrator\n$`, ask("admin", "processes"))
 }

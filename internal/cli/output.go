@@ -29,16 +29,6 @@ func newOutput(p program.Process, cmd *cobra.Command, usage string) *output {
 	return o
 }
 
-// eachLine writes a line of text for each value.
-func eachLine[T any](w io.Writer, values []T, text func(T) string) error {
-	for _, value := range values {
-		if err := printf(w, "%s\n", program.Printable(text(value))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // tableOf writes a table with a row for each value, below a header; nothing if there are no values.
 func tableOf[T any](w io.Writer, header []string, values []T, row func(T) []string) error {
 	rows := make([][]string, len(values))

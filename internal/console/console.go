@@ -82,7 +82,7 @@ func New(api http.Handler, opts Options) http.Handler {
 		"/console/dead-letters/confirm": confirmPage,
 		"/console/dormancy":             dormancyPage,
 	} {
-		s.mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, build) })
+		s.mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, build) }) //nolint:contextcheck // the request has it
 	}
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, "There is nothing at this path.")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/fanmail/fanmail/pkg/client"
@@ -40,9 +41,9 @@ func (s *server) follow(w http.ResponseWriter, r *http.Request, build func(*http
 	defer ticker.Stop()
 	sent := make(map[string]string)
 	for silent := 0; ; silent++ {
-		text := ""
+		var text strings.Builder
 		p := build(r)
-		for i, one := range s.show(r, p, token) {
+		for i, one := range s.show(r, p, token) { //nolint:contextcheck // the request has it
 			problem, refused := errors.AsType[*client.Problem](one.err)
 			if refused && problem.Status == http.StatusUnauthorized {
 				send("event: end\ndata:\n\n") // the page is loaded again, and so asks for a token
@@ -50,14 +51,14 @@ func (s *server) follow(w http.ResponseWriter, r *http.Request, build func(*http
 			}
 			if !p.panels[i].still && sent[one.Name] != one.Body {
 				sent[one.Name] = one.Body
-				text += changed(one)
+				text.WriteString(changed(one))
 			}
 		}
-		if text == "" && silent >= heartbeat {
-			text = ":\n\n"
+		if text.Len() == 0 && silent >= heartbeat {
+			text.WriteString(":\n\n")
 		}
-		if text != "" {
-			if silent = 0; !send(text) {
+		if text.Len() > 0 {
+			if silent = 0; !send(text.String()) {
 				return
 			}
 		}

@@ -26,7 +26,7 @@ func tokenOf(r *http.Request) string {
 
 // setToken lets a browser keep a token until it is closed, or forget it if it is empty. Only browsers on the same host get it without TLS.
 func setToken(w http.ResponseWriter, r *http.Request, token string) {
-	cookie := &http.Cookie{
+	cookie := &http.Cookie{ //nolint:gosec // a server on loopback has no TLS
 		Name: cookieName, Value: url.QueryEscape(token), Path: Prefix, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: !onLoopback(r.Host),
 	}
 	if token == "" {
@@ -84,7 +84,7 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	setToken(w, r, token)
-	http.Redirect(w, r, back(to), http.StatusSeeOther)
+	http.Redirect(w, r, back(to), http.StatusSeeOther) //nolint:gosec // back returns only paths of the console
 }
 
 func (s *server) logout(w http.ResponseWriter, r *http.Request) {

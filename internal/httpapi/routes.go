@@ -166,6 +166,7 @@ func (s *server) routes() {
 	if s.opts.Console != nil {
 		s.measured.add(consolePath, http.MethodGet, http.MethodPost)
 		s.mux.Handle(consolePath, s.console(s.opts.Console(s)))
+		s.mux.Handle("GET /{$}", http.RedirectHandler(consolePath, http.StatusSeeOther)) // who types only the host looks for pages
 	}
 	s.mux.Handle("/", s.serve(nil))
 }
