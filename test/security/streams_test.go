@@ -96,13 +96,13 @@ func TestForgedCursors(t *testing.T) {
 	status, _, _ = s.ask(ctx, t, http.MethodGet, "/v1/users/other/inbox/events", s.token)
 	require.Equal(t, http.StatusForbidden, status)
 
-	const numbers = 7 // after the version: the epoch, a hash, and five that rise
+	const numbers, deletions = 8, 4 // after the version: the epoch, two hashes, and five that rise; that of deletions may be misread
 	for n := range numbers {
 		for _, value := range []uint64{0, 1 << 40, math.MaxInt64, 1 << 63, math.MaxUint64} {
 			cursor := forged(t, "insider", own.Cursor, 1+8*n, value)
 			status, f := s.frame(ctx, t, "insider", cursor, s.token)
 			require.Equal(t, http.StatusOK, status, "number %d is %d", n, value)
-			if ahead := n >= 2 && int64(value) > 1; ahead || n == 0 {
+			if ahead := n >= 3 && n != deletions && int64(value) > 1; ahead || n == 0 {
 				require.True(t, f.Reset, "number %d is %d", n, value)
 			}
 			require.Equal(t, own.Tally, f.Tally)
