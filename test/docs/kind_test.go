@@ -60,7 +60,7 @@ var elsewhere = regexp.MustCompile(`(?m)(^|[;&|(]\s*)(docker|kubectl|helm|system
 func answers() []any {
 	return []any{
 		new(client.Receipt), new(client.AnswerLine), new(client.Status), new(client.BatchResult), new(client.User), new(client.Login), new(client.InboxPage), new(client.Frame),
-		new(client.InboxCounts), new(client.ValueCounts), new(client.UserPage), new(client.DeadLetterPage), new(client.Problem),
+		new(client.MessagePage), new(client.InboxCounts), new(client.ValueCounts), new(client.UserPage), new(client.DeadLetterPage), new(client.Problem),
 		new(client.Explanation), new(client.AuditLine), new(client.AttributeList), new(client.TopicPage), new(rehydrated), new(readiness),
 	}
 }
