@@ -96,6 +96,21 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestSight asks for everything that operators look at. What a page costs may be too little to measure.
+func TestSight(t *testing.T) {
+	t.Parallel()
+	report := report(t, "sight --users 20 --messages 2 --published 30 --letters 3 --requests 2 --open 1s", "--dir", t.TempDir())
+	got := names(report)
+	require.Len(t, got, 19)
+	for _, path := range []string{"/v1/messages", "/v1/messages/{id}?partitions=true", "/v1/admin/overview", "/console/", "/console/dead-letters"} {
+		require.Equal(t, []string{"took p50", "took p99", "longest"}, got[path], path)
+	}
+	require.Equal(t, []string{"processor time a minute", "of the idle server", "events"}, got["an open page"])
+	for _, f := range report.Rows[len(report.Rows)-1].Figures[2:] {
+		require.Positive(t, f.Value, f.Name)
+	}
+}
+
 // TestFind finds as many messages as match, whether the attributes were declared before or not.
 func TestFind(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -64,6 +65,7 @@ func (e env) Sight(ctx context.Context, o SightOptions) (_ Report, err error) {
 	if report.Facts, err = e.facts(ctx); err != nil {
 		return Report{}, err
 	}
+	name := strings.NewReplacer(last[0].String(), "{id}", string(reader), "{user}")
 	about := url.Values{"user": {string(reader)}, "message": {last[0].String()}}.Encode()
 	for _, path := range []string{
 		"/v1/messages", "/v1/messages?state=done&limit=200", "/v1/messages?state=done&from=earlier", "/v1/messages?state=dead",
@@ -82,7 +84,7 @@ func (e env) Sight(ctx context.Context, o SightOptions) (_ Report, err error) {
 			took[i] = time.Since(began)
 		}
 		slices.Sort(took)
-		report.Rows = append(report.Rows, Row{Case: path, Figures: append(bench.Latency("took", took), figure("longest", milliseconds(took[len(took)-1]), "ms"))})
+		report.Rows = append(report.Rows, Row{Case: name.Replace(path), Figures: append(bench.Latency("took", took), figure("longest", milliseconds(took[len(took)-1]), "ms"))})
 	}
 	row, err := w.openPage(ctx, o.Open)
 	report.Rows = append(report.Rows, row)
