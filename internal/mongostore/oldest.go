@@ -55,15 +55,14 @@ func (s *Messages) Oldest(ctx context.Context, after, upTo message.ID, limit int
 	return old, err
 }
 
-// Newest implements message.Store. Without an author its first window is a second, which holds about a page where much is published. With one, the
-// author's index answers it.
+// Newest implements message.Store. Its first window is a second, which holds about a page where much is published.
 func (s *Messages) Newest(ctx context.Context, from message.UserID, before message.ID, limit int) (refs []message.Ref, rest message.ID, err error) {
 	q := search{
 		parts:  []searchPart{{index: indexOfIDs}},
 		bounds: window{to: before}, order: message.NewestFirst, limit: limit, first: time.Second,
 	}
 	if from != "" {
-		q.parts, q.first = []searchPart{{filter: bson.D{{Key: fieldFrom, Value: from}}, index: byFrom.name()}}, recently
+		q.parts = []searchPart{{filter: bson.D{{Key: fieldFrom, Value: from}}, index: byFrom.name()}}
 	}
 	plain := &Messages{c: s.c.older()} // a list may be seconds old
 	if refs, err = plain.search(ctx, q); err == nil && limit > 0 && len(refs) == limit {
