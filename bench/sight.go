@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/fanmail/fanmail/internal/bench"
+	"github.com/fanmail/fanmail/internal/startstop"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -120,17 +120,12 @@ func (w *world) answer(ctx context.Context, path, accept string) (io.ReadCloser,
 // openPage measures the processor time that an open page of the console costs, beyond that of the idle server.
 func (w *world) openPage(ctx context.Context, open time.Duration) (Row, error) {
 	used := func() (time.Duration, error) {
-		before, err := processorTime()
-		if err != nil {
-			return 0, err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(open):
-		}
-		after, err := processorTime()
-		return after - before, err
+		before := bench.ProcessorTime()
+		startstop.Pause(ctx, open)
+		return bench.ProcessorTime() - before, ctx.Err()
+	}
+	if err := bench.Settle(ctx); err != nil {
+		return Row{}, err
 	}
 	w.Env.Tell("measuring the idle server")
 	idle, err := used()
@@ -160,13 +155,4 @@ func (w *world) openPage(ctx context.Context, open time.Duration) (Row, error) {
 	return Row{Case: "an open page", Figures: []Figure{
 		figure("processor time a minute", minute(busy-idle), "s"), figure("of the idle server", minute(idle), "s"), figure("events", float64(events.Load()), ""),
 	}}, err
-}
-
-// processorTime returns the processor time that this process has used.
-func processorTime() (time.Duration, error) {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return 0, fmt.Errorf("read the processor time: %w", err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano()), nil
 }
