@@ -110,7 +110,8 @@ func inboxPage(r *http.Request) page {
 	user, before := message.UserID(r.PathValue("user")), client.Cursor(r.FormValue("before"))
 	return page{title: "Stored inbox", panels: []panel{
 		{name: "stored", heading: "Inbox of " + string(user) + ", as it is stored", load: func(ctx context.Context, c *client.Client) (any, error) {
-			return c.StoredInbox(ctx, user, before)
+			stored, err := c.StoredInbox(ctx, user, before)
+			return map[string]any{"User": user, "Inbox": stored}, err
 		}},
 	}}
 }

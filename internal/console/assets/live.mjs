@@ -3,6 +3,18 @@
 const button = document.getElementById("live");
 let source;
 
+// While the pointer is down nothing changes, or what it is on would be another element when it goes up, and no click.
+const late = new Map();
+let pressed = false;
+addEventListener("pointerdown", () => { pressed = true; });
+for (const end of ["pointerup", "pointercancel"]) {
+  addEventListener(end, () => setTimeout(() => { // after the click
+    pressed = false;
+    late.forEach(show);
+    late.clear();
+  }));
+}
+
 function follow() {
   source?.close();
   source = undefined;
@@ -16,7 +28,11 @@ function follow() {
     button.textContent = "reconnecting…";
     if (opened.readyState === EventSource.CLOSED) setTimeout(() => { if (source === opened) follow(); }, 5000);
   };
-  opened.addEventListener("panel", ({ data }) => show(JSON.parse(data)));
+  opened.addEventListener("panel", ({ data }) => {
+    const panel = JSON.parse(data);
+    if (pressed) late.set(panel.id, panel);
+    else show(panel);
+  });
   opened.addEventListener("end", () => location.reload());
 }
 
