@@ -60,6 +60,7 @@ test-nightly: ## Run what takes long. Needs what .ci/run installs: a C compiler,
 		$(WITH_PROMTOOL) $(WITH_MONGODB) $(GO) test -vet=off -count=1 -p=1 -parallel=3 -timeout=60m $(NIGHTLY)
 	GOFLAGS="$(GOFLAGS) -tags=long" && export GOFLAGS && $(WITH_MONGODB) $(GO) test -vet=off -count=1 -timeout=15m -run '^TestLargestDocuments$$' ./internal/mongostore
 	$(GO) test -tags=mutate -vet=off -count=1 -timeout=60m -v -run '^TestMutationsAreCaught$$' ./test/mutation
+	GOFLAGS="$(GOFLAGS) -tags=long" && export GOFLAGS && $(WITH_MONGODB) $(GO) test -C test/browser -vet=off -count=1 -timeout=10m -run '^TestEveryPage$$' ./...
 	$(MAKE) bench-lab
 
 # A module of its own, because the tools that read charts, compositions and images have hundreds of dependencies.
@@ -70,7 +71,7 @@ test-deploy: ## Check what is in deploy/ by the tools that read it; builds helm 
 # A module of its own, because only this test drives a browser.
 .PHONY: test-browser
 test-browser: ## Look at the pages of the demo and the console in Chromium, which .ci/run installs.
-	cd test/browser && $(GO) test -vet=off -count=1 -timeout=10m ./... # vet is one of the linters
+	$(WITH_MONGODB) $(GO) test -C test/browser -vet=off -count=1 -timeout=10m ./... # vet is one of the linters
 
 # A module of its own, because what only the lab needs, such as plots and job queues, is no dependency of Fanmail.
 .PHONY: bench-lab

@@ -30,15 +30,21 @@ const (
 	audience = 20_000
 )
 
+// tokens returns a file with the token of the operator.
+func tokens(t *testing.T) string {
+	t.Helper()
+	hash := sha256.Sum256([]byte(operator))
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil,
+		"tokens: [{name: test, sha256: %s, scopes: [admin, publish, read], user: \"*\", senders: [\"*\"]}]\n", hex.EncodeToString(hash[:])), 0o600))
+	return path
+}
+
 // startServer starts a server with authentication, and returns its URL. The end of the test stops it.
 func startServer(t *testing.T) string {
 	t.Helper()
 	program := build(t)
-	hash := sha256.Sum256([]byte(operator))
-	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
-	require.NoError(t, os.WriteFile(tokens, fmt.Appendf(nil,
-		"tokens: [{name: test, sha256: %s, scopes: [admin, publish], senders: [\"*\"]}]\n", hex.EncodeToString(hash[:])), 0o600))
-	server := exec.Command(program, "serve", "--addr=127.0.0.1:0", "--data="+t.TempDir(), "--auth-tokens-file="+tokens, "--log-format=json") //nolint:noctx // it ends by a signal
+	server := exec.Command(program, "serve", "--addr=127.0.0.1:0", "--data="+t.TempDir(), "--auth-tokens-file="+tokens(t), "--log-format=json") //nolint:noctx // it ends by a signal
 	stderr, err := server.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, server.Start())
@@ -125,7 +131,33 @@ func (b *browser) shows(condition string) {
 	for err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "navigated") { // a click has left the page: the next one is looked at
 		_, err = chromedp.Run(ctx, look)
 	}
-	require.NoError(b.t, err, condition)
+	if err != nil {
+		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+		require.NoError(b.t, err, "%s\n%s", condition, text)
+	}
+}
+
+// value evaluates an expression on the page that is open.
+func value[T any](b *browser, expression string, opts ...chromedp.EvaluateOption) T {
+	b.t.Helper()
+	got, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, opts...))
+	require.NoError(b.t, err)
+	return got
+}
+
+// logIn opens the console, which asks for a token, and gives it the operator's.
+func (b *browser) logIn(console string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(console))
+	b.shows(`document.querySelector("[name=token]")`)
+	b.do(chromedp.SetValue(`[name="token"]`, operator), chromedp.Click("main button"))
+	b.shows(`document.querySelector("#health")`)
+}
+
+// says waits until a part of the page has a text.
+func (b *browser) says(part, text string) {
+	b.t.Helper()
+	b.shows(fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", part, text))
 }
 
 // violations returns how often the page has violated its policy. It fails the test if the page has asked another server for anything.
@@ -159,9 +191,7 @@ func TestTheConsoleMoves(t *testing.T) {
 	}
 
 	b := openBrowser(t)
-	b.do(chromedp.Navigate(url + "/console/"))
-	b.shows(`document.querySelector("[name=token]")`) // who has no token logs in
-	b.do(chromedp.SetValue(`[name="token"]`, operator), chromedp.Click("main button"))
+	b.logIn(url + "/console/")
 	b.shows(`document.querySelector("#health .good") && !document.querySelector("#live").hidden`)
 	b.shows(`document.querySelector("#underway").innerText.includes("No message")`)
 
