@@ -27,6 +27,8 @@ type FanoutOptions struct {
 	// Topics makes the audience subscribers instead of followers: each message goes to that many topics, at most message.MaxTopics of
 	// message.MaxTopicSegments segments, and the subscribers are spread evenly over the topics and all above them. 0 means followers.
 	Topics int
+	// Rounds makes the author publish that many messages, each when the one before is in all inboxes and the store has settled.
+	Rounds int
 }
 
 // Fanout measures the fan-out of messages by one author, from publishing until it is done.
@@ -35,7 +37,18 @@ func (e Env) Fanout(ctx context.Context, o FanoutOptions) (Report, error) {
 	if o.Dormant > 0 {
 		report.Plotted = []string{"followers", "raw scan"}
 	}
+	if o.Rounds > 1 {
+		report.Plotted = nil
+	}
 	for _, n := range o.Followers {
+		if o.Rounds > 1 {
+			rows, err := e.rounds(ctx, n, o.Rounds)
+			if err != nil {
+				return Report{}, fmt.Errorf("rounds of %d followers: %w", n, err)
+			}
+			report.Rows = append(report.Rows, rows...)
+			continue
+		}
 		figures, err := e.fanout(ctx, n, o)
 		if err != nil {
 			return Report{}, fmt.Errorf("fan-out to %d followers: %w", n, err)

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"crypto/rand"
+	_ "embed" // the text of bodies
 	"errors"
 	"fmt"
 	"os"
@@ -217,7 +218,18 @@ func (w *World) sentAt(n int) time.Time {
 	return w.Opened.Truncate(time.Millisecond).Add(-time.Hour + time.Duration(n+1)*time.Millisecond)
 }
 
-func (e Env) body() string { return strings.Repeat("x", e.Body) }
+//go:embed text.txt
+var text string
+
+// begun is where the last body begins in the text.
+var begun atomic.Uint32
+
+// body returns text, because engines compress what repeats: another one each time.
+func (e Env) body() string {
+	const step = 97
+	from := int(begun.Add(step)) % len(text)
+	return strings.Repeat(text, (from+e.Body)/len(text)+1)[from : from+e.Body]
+}
 
 // ToFollowers returns a message by an author to all followers.
 func (w *World) ToFollowers(author message.UserID) message.Draft {
@@ -286,6 +298,6 @@ func (w *World) rawEmbedded(measure func(pebbleraw.Options) (float64, error)) (r
 // rawOptions returns the options of a database with the memory of the embedded store.
 func (w *World) rawOptions(dir string) pebbleraw.Options {
 	return pebbleraw.Options{
-		Dir: dir, CacheBytes: int64(w.Config.Embedded.Cache), MemTableBytes: int64(w.Config.Embedded.Memtable), Body: w.Env.Body,
+		Dir: dir, CacheBytes: int64(w.Config.Embedded.Cache), MemTableBytes: int64(w.Config.Embedded.Memtable), Body: w.Env.body(),
 	}
 }

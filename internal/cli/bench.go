@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ func newBench(p program.Process) *cobra.Command {
 }
 
 func newBenchFanout(p program.Process) *cobra.Command {
-	o := bench.FanoutOptions{Followers: []int{100_000}, Messages: 1}
+	o := bench.FanoutOptions{Followers: []int{100_000}, Messages: 1, Rounds: 1}
 	c := command.New(p, &cobra.Command{
 		Use:   "fanout",
 		Short: "Measure the fan-out of messages by one author",
@@ -48,6 +49,13 @@ func newBenchFanout(p program.Process) *cobra.Command {
 		return nil
 	})
 	c.Number(&o.There, "there", 0, "number of messages in each inbox at the start")
+	c.Number(&o.Rounds, "rounds", 1, "number of messages to the followers, one after another, each when the store has settled (embedded store)")
+	c.Check(func() error {
+		if o.Rounds > 1 && (o.Messages > 1 || o.Topics > 0 || o.There > 0 || o.Dormant > 0) {
+			return errors.New("--rounds are of one message each to active followers: leave --messages, --topic, --there and --dormant out")
+		}
+		return nil
+	})
 	return c.Command
 }
 

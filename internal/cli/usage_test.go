@@ -65,6 +65,7 @@ func TestWrongUsage(t *testing.T) {
 		"measured never":            {args: "bench read --runs 0", want: `--runs is 0: give 1 or more`},
 		"nobody to fan out to":      {args: "bench fanout --followers 10,0", want: `--followers has 0: give 1 or more`},
 		"more than all dormant":     {args: "bench fanout --dormant 1.5", want: `--dormant is 1.5: give a number from 0 to 1`},
+		"rounds of several":         {args: "bench fanout --rounds 2 --messages 2", want: `--rounds are of one message each to active followers: leave --messages`},
 		"nothing about letters":     {args: "dlq", want: `ACTION is missing: give list, show, redrive or drop`},
 		"no letters":                {args: "dlq redrive", want: `ID is missing: give ids that 'fanmail dlq list' shows, or --all`},
 		"all letters and one":       {args: "dlq drop --all 3", want: `--all means every dead letter: leave the ids out`},

@@ -22,45 +22,74 @@ type Options struct {
 	Dir string
 	// CacheBytes and MemTableBytes are those of the embedded store.
 	CacheBytes, MemTableBytes int64
-	// Body is how many bytes the body of an entry has.
-	Body int
+	// Body is the body of an entry.
+	Body string
 }
 
 // Batches writes n records of an entry's size in the order of their owners. Two goroutines write batches of 1,000, each synced. It returns
 // how many records it wrote a second.
 func Batches(opts Options, n int) (rate float64, err error) {
+	return measure(opts, n, func(db *pebble.DB) error { return batches(db, opts, n, 0) })
+}
+
+// layers is up to how many unmerged layers of files count as settled.
+const layers = 4
+
+// Rounds is Batches again and again, each time the next record of each of n owners. It returns the rate of each round, which ends when no
+// compaction runs and few layers are left.
+func Rounds(opts Options, n, rounds int) (rates []float64, err error) {
+	db, err := open(opts)
+	if err != nil {
+		return nil, fmt.Errorf("raw limit of Pebble: %w", err)
+	}
+	for slot := range rounds {
+		began := time.Now() //nolint:forbidigo // what is measured is time
+		if err = batches(db, opts, n, byte(slot)); err != nil {
+			break
+		}
+		for m := db.Metrics(); m.Compact.NumInProgress > 0 || m.Levels[0].Sublevels > layers; m = db.Metrics() {
+			time.Sleep(time.Millisecond) //nolint:forbidigo // what is measured is time
+		}
+		rates = append(rates, float64(n)/time.Since(began).Seconds())
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, fmt.Errorf("raw limit of Pebble: %w", err)
+	}
+	return rates, nil
+}
+
+// batches writes a record to n owners, at one slot of a bucket.
+func batches(db *pebble.DB, opts Options, n int, slot byte) error {
 	const writers, together = 2, 1000
-	return measure(opts, n, func(db *pebble.DB) error {
-		value := make([]byte, header+opts.Body)
-		var group errgroup.Group
-		for w := range writers {
-			group.Go(func() error {
-				last := (w + 1) * n / writers
-				for first := w * n / writers; first < last; first += together {
-					batch := db.NewBatch()
-					for i := first; i < min(last, first+together); i++ {
-						key := fmt.Appendf(nil, "i00user-%07d", i)
-						key = binary.BigEndian.AppendUint32(append(key, 0), 0)
-						if err := batch.Set(append(key, 0), value, nil); err != nil {
-							return err
-						}
-					}
-					if err := batch.Commit(pebble.Sync); err != nil {
+	value := append(make([]byte, header), opts.Body...)
+	var group errgroup.Group
+	for w := range writers {
+		group.Go(func() error {
+			last := (w + 1) * n / writers
+			for first := w * n / writers; first < last; first += together {
+				batch := db.NewBatch()
+				for i := first; i < min(last, first+together); i++ {
+					key := fmt.Appendf(nil, "i00user-%07d", i)
+					key = binary.BigEndian.AppendUint32(append(key, 0), 0)
+					if err := batch.Set(append(key, slot), value, nil); err != nil {
 						return err
 					}
 				}
-				return nil
-			})
-		}
-		return group.Wait()
-	})
+				if err := batch.Commit(pebble.Sync); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // Syncs writes n records of an entry's size from so many goroutines, each in a synced commit of its own. It returns how many it wrote a
 // second.
 func Syncs(opts Options, n, writers int) (rate float64, err error) {
 	return measure(opts, n, func(db *pebble.DB) error {
-		value := make([]byte, header+opts.Body)
+		value := append(make([]byte, header), opts.Body...)
 		var next atomic.Int64
 		var group errgroup.Group
 		for range writers {
