@@ -194,6 +194,7 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 		return nil, fmt.Errorf("look up users: %w", err)
 	}
 	var owed []userstate.State
+	var delivered []*job
 	for i, owner := range c.owners {
 		if looked[i].Err != nil {
 			for _, j := range c.jobsOf(i) {
@@ -202,7 +203,7 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 			continue
 		}
 		state := looked[i].State
-		var delivered []*job
+		delivered = delivered[:0]
 		leftToGap := false
 		for _, j := range c.jobsOf(i) {
 			sent := j.message.Sent()
@@ -220,12 +221,13 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 			continue
 		}
 		a := bucket.Append{Owner: owner, Hint: state.Head}
+		var jobs []*job
 		if last := len(call.appends) - 1; last >= 0 && slices.Equal(delivered, call.jobs[last]) {
-			delivered, a.Entries = call.jobs[last], call.appends[last].Entries // most owners get the same entries: share them
+			jobs, a.Entries = call.jobs[last], call.appends[last].Entries // most owners get the same entries: share them
 		} else {
-			a.Entries = entriesOf(delivered)
+			jobs, a.Entries = slices.Clone(delivered), entriesOf(delivered)
 		}
-		call.appends, call.jobs, call.viewed = append(call.appends, a), append(call.jobs, delivered), append(call.viewed, state.LastViewed)
+		call.appends, call.jobs, call.viewed = append(call.appends, a), append(call.jobs, jobs), append(call.viewed, state.LastViewed)
 	}
 	// Like the entries, this becomes durable with record.
 	if err := userstate.Owe(ctx, p.stores.Users, owed, p.opts.Now(), true); err != nil {

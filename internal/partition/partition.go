@@ -19,8 +19,14 @@ const (
 
 // Of returns the partition of a user, from 0 to count-1: xxhash64(user) mod count. The count is fixed when a
 // store is created, since edges and tasks are filed by partition.
-func Of(user message.UserID, count int) int {
-	return int(xxhash.Sum64String(string(user)) % uint64(count)) //nolint:gosec // count is 1 to MaxCount
+func Of(user message.UserID, count int) int { return OfHash(Hash(user), count) }
+
+// Hash returns the hash of a user that Of uses.
+func Hash(user message.UserID) uint64 { return xxhash.Sum64String(string(user)) }
+
+// OfHash is Of for a user's hash.
+func OfHash(hash uint64, count int) int {
+	return int(hash % uint64(count)) //nolint:gosec // count is 1 to MaxCount
 }
 
 // ValidateCount returns an error unless there can be count partitions.

@@ -200,15 +200,25 @@ func (s *Edges) Count(ctx context.Context, followers []message.UserID, limit int
 	return counts, it.Error()
 }
 
-// scan appends edges whose keys have a prefix and end in a name above after, until there are limit edges.
+// scan appends edges whose keys have a prefix and end in a name above after, until there are limit edges. The names share one string.
 func (s *Edges) scan(edges []follow.Edge, in space, prefix []byte, after string, limit int, edge func(string) follow.Edge) (_ []follow.Edge, err error) {
-	var spans []follow.Span
+	var names, values []byte
+	var ends [][2]int // of each edge's name and value
 	for key, value := range s.db.records(prefix, above(prefix, []byte(after)), limit-len(edges), &err) {
-		e := edge(string(key[len(prefix):]))
-		if spans, err = parseEdge(in, &e, spans, value); err != nil {
+		names, values = append(names, key[len(prefix):]...), append(values, value...)
+		ends = append(ends, [2]int{len(names), len(values)})
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, from := string(names), [2]int{}
+	var spans []follow.Span
+	for _, end := range ends {
+		e := edge(all[from[0]:end[0]])
+		if spans, err = parseEdge(in, &e, spans, values[from[1]:end[1]]); err != nil {
 			return nil, err
 		}
-		edges = append(edges, e)
+		edges, from = append(edges, e), end
 	}
-	return edges, err
+	return edges, nil
 }

@@ -267,9 +267,10 @@ func (db *DB) PanicInGet(key []byte) error {
 // BreakTail makes each push to an owner panic, until the returned function is called.
 func (db *DB) BreakTail(owner message.UserID) (mend func()) {
 	lock := db.inbox.lockOf(owner)
-	tails := db.inbox.tails.shards[lock].tails
-	db.inbox.tails.shards[lock].tails = nil
-	return func() { db.inbox.tails.shards[lock].tails = tails }
+	tails := &db.inbox.tails.shards[lock]
+	whole := *tails
+	*tails = shard{taken: -2} // has no place for the owner, and makes none
+	return func() { *tails = whole }
 }
 
 // RemovedTombstones returns how many tombstones an inbox has lost with the buckets that were removed.

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/fanmail/fanmail/internal/partition"
@@ -36,6 +35,7 @@ type keyed struct {
 	index     int
 	partition int
 	lock      uint64
+	owner     ownerHash
 	push      *bucket.Push
 }
 
@@ -43,9 +43,9 @@ type keyed struct {
 func (s *Inbox) byKey(pushes []bucket.Push) []keyed {
 	work := make([]keyed, len(pushes))
 	for i := range pushes {
-		owner := pushes[i].Owner
-		p := partition.Of(owner, s.db.partitions)
-		work[i] = keyed{index: i, partition: p, lock: lockOf(p, owner), push: &pushes[i]}
+		owner := s.tails.hash(pushes[i].Owner)
+		p := partition.OfHash(owner[0], s.db.partitions)
+		work[i] = keyed{index: i, partition: p, lock: lockOf(p, owner[0]), owner: owner, push: &pushes[i]}
 	}
 	order := func(x, y keyed) int {
 		if x.partition != y.partition {
@@ -59,15 +59,16 @@ func (s *Inbox) byKey(pushes []bucket.Push) []keyed {
 	return work
 }
 
-// lockOf returns the number of the inbox's lock for an owner.
-func lockOf(partition int, owner message.UserID) uint64 {
+// lockOf returns the number of the inbox's lock for an owner with a hash.
+func lockOf(partition int, hash uint64) uint64 {
 	// The low bits of the hash determine the partition, so the lock uses other bits.
-	within := (xxhash.Sum64String(string(owner)) >> 32) % stripesPerPartition
+	within := (hash >> 32) % stripesPerPartition
 	return uint64(partition)*stripesPerPartition + within //nolint:gosec // a partition is not negative
 }
 
 func (s *Inbox) lockOf(owner message.UserID) uint64 {
-	return lockOf(partition.Of(owner, s.db.partitions), owner)
+	hash := partition.Hash(owner)
+	return lockOf(partition.OfHash(hash, s.db.partitions), hash)
 }
 
 // Push implements bucket.Store. Mostly the least id of a push is above its bucket's last, so it is neither a duplicate nor late. Such a

@@ -91,6 +91,7 @@ func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (due []
 		return nil, err
 	}
 	defer closeIter(users, &err)
+	states := stateWalk{it: users}
 	alive := timePrefix(spaceLeases, dead.Before.Add(time.Millisecond-1)) // a lease that ends earlier in the same millisecond is dead
 	ahead := timePrefix(spaceLeases, dead.After.Add(time.Millisecond))
 	for found := it.First(); found && len(due) < limit; found = it.Next() {
@@ -98,7 +99,7 @@ func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (due []
 			break
 		}
 		user := leaseUser(it.Key())
-		st, err := seekState(users, s.key(user), user)
+		st, err := states.to(s.key(user), user)
 		if err == nil && !rehydrates(st) {
 			err = fmt.Errorf("rehydration of %s: %w", user, corrupt(spaceLeases))
 		}

@@ -99,10 +99,12 @@ func (a *Appender) AppendLazily(ctx context.Context, appends []Append) ([]Append
 			return nil, err
 		}
 	}
+	all := make([]pending, len(appends))
 	for i := range appends {
 		results[i].Head = appends[i].Hint
 		if len(appends[i].Entries) > 0 {
-			work = append(work, newPending(&appends[i], &results[i], a.store.Size(), known))
+			all[i].begin(&appends[i], &results[i], a.store.Size(), known)
+			work = append(work, &all[i])
 		}
 	}
 	var raised []Head

@@ -19,8 +19,9 @@ type pending struct {
 	hint  Hint // the highest bucket known to exist
 	moved bool // hint is ahead of the hint that the caller passed
 
-	// next is the planned push, or nil if look has to read the inbox first.
+	// next is the planned push, which is push, or nil if look has to read the inbox first.
 	next *Push
+	push Push
 	// filled is the bucket after next is applied, if next fills it exactly. Such a push is applied only if no other writer has taken
 	// a slot since the look, so the bucket is known. Otherwise filled is zero.
 	filled Outline
@@ -30,9 +31,9 @@ type pending struct {
 
 func (p *pending) damaged(err error) { p.result.Err = err }
 
-// newPending plans a push onto the bucket of the hint. The push names the Decl of the hint. A user without a hint mostly has no bucket 0, or
+// begin plans a push onto the bucket of the hint. The push names the Decl of the hint. A user without a hint mostly has no bucket 0, or
 // an old one without a Decl. So bucket 0 may be created without a Decl although declarations are known.
-func newPending(a *Append, result *Appended, size Size, known *knowledge) *pending {
+func (p *pending) begin(a *Append, result *Appended, size Size, known *knowledge) {
 	entries := a.Entries
 	if repeats(entries) {
 		same := func(x, y Entry) bool { return x.ID == y.ID }
@@ -45,11 +46,11 @@ func newPending(a *Append, result *Appended, size Size, known *knowledge) *pendi
 			entries[i] = e.For(a.Owner)
 		}
 	}
-	p := &pending{owner: a.Owner, entries: entries, result: result, size: int(size), known: known, hint: a.Hint}
+	*p = pending{owner: a.Owner, entries: entries, result: result, size: int(size), known: known, hint: a.Hint}
 	if len(p.entries) <= p.size && p.hint.Floor.Less(p.entries[0].ID) && known.reaches(p.hint.Decl) {
-		p.next = &Push{Owner: p.owner, Sequence: p.hint.Sequence, Decl: p.hint.Decl, Entries: p.entries, Guard: true}
+		p.push = Push{Owner: p.owner, Sequence: p.hint.Sequence, Decl: p.hint.Decl, Entries: p.entries, Guard: true}
+		p.next = &p.push
 	}
-	return p
 }
 
 // repeats reports whether an entry occurs twice.
@@ -114,7 +115,8 @@ func (p *pending) plan(push Push, onto Outline) {
 	room := p.size - onto.Slots
 	push.Owner, push.Sequence, push.Decl = p.owner, onto.Sequence, onto.Decl
 	push.Entries = p.entries[:min(room, len(p.entries))]
-	p.next, p.filled = &push, Outline{}
+	p.push, p.filled = push, Outline{}
+	p.next = &p.push
 	if len(push.Entries) == room {
 		p.filled = onto
 		p.filled.Slots = p.size
@@ -143,7 +145,7 @@ func (p *pending) refused(seen Outline) {
 
 // pushed handles that next was applied.
 func (p *pending) pushed() {
-	done := p.next
+	done := *p.next
 	p.result.New += len(done.Entries)
 	p.entries = p.entries[len(done.Entries):]
 	p.next = nil
