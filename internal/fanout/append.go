@@ -221,6 +221,10 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 			continue
 		}
 		a := bucket.Append{Owner: owner, Hint: state.Head}
+		if call.appends == nil { // mostly the others are active, too
+			rest := len(c.owners) - i
+			call.appends, call.jobs, call.viewed = make([]bucket.Append, 0, rest), make([][]*job, 0, rest), make([]time.Time, 0, rest)
+		}
 		var jobs []*job
 		if last := len(call.appends) - 1; last >= 0 && slices.Equal(delivered, call.jobs[last]) {
 			jobs, a.Entries = call.jobs[last], call.appends[last].Entries // most owners get the same entries: share them

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -212,7 +213,7 @@ func (s *Edges) scan(edges []follow.Edge, in space, prefix []byte, after string,
 		return nil, err
 	}
 	all, from := string(names), [2]int{}
-	var spans []follow.Span
+	edges, spans := slices.Grow(edges, len(ends)), make([]follow.Span, 0, len(values)/spanLen)
 	for _, end := range ends {
 		e := edge(all[from[0]:end[0]])
 		if spans, err = parseEdge(in, &e, spans, values[from[1]:end[1]]); err != nil {

@@ -191,7 +191,7 @@ func TestTheConsoleMoves(t *testing.T) {
 	}
 
 	b := openBrowser(t)
-	b.logIn(url + "/console/")
+	b.logIn(url) // which leads to the console
 	b.shows(`document.querySelector("#health .good") && !document.querySelector("#live").hidden`)
 	b.shows(`document.querySelector("#underway").innerText.includes("No message")`)
 
