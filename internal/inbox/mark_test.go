@@ -1,6 +1,7 @@
 package inbox_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -21,17 +22,34 @@ func beforeGap(t *testing.T) *world {
 	w := newWorldOn(t, rig.Embedded{}, 2, func(*rehydrate.Options) {})
 	require.NoError(t, storetest.See(t.Context(), w.Users, rig.Epoch, rig.DormantAfter, "ann"))
 	w.fill(t, "ann", 0, 5)
-	w.send(t, "ann", 10, 13)
+	w.leave(t, 10, 13)
+	w.requireUnread(t, 8)
+	return w
+}
+
+// leave sends messages to ann, and leaves them to a gap.
+func (w *world) leave(t *testing.T, first, end int) {
+	t.Helper()
+	w.send(t, "ann", first, end)
 	was := w.State(t.Context(), t, "ann")
 	to := was
-	to.Gaps = []userstate.Gap{{After: id(9).Time(), Before: id(13).Time(), Messages: 3}}
-	to.GapsMade = 1
+	to.Gaps = append(slices.Clone(was.Gaps), userstate.Gap{After: id(first - 1).Time(), Before: id(end).Time(), Messages: int64(end - first)})
+	to.GapsMade++
 	stepped, err := w.Users.Step(t.Context(), []userstate.Step{{From: was, To: to}})
 	require.NoError(t, err)
 	require.True(t, stepped[0].Applied)
 	w.Clock.Advance(time.Second)
-	w.requireUnread(t, 8)
-	return w
+}
+
+// A gap that was made after a page stays unread when all that the page knew is marked.
+func TestMarkAllReadKnowsNoLaterGap(t *testing.T) {
+	t.Parallel()
+	w := beforeGap(t)
+	page, err := w.Read(t.Context(), "ann", inbox.Request{Limit: 20, Peek: true})
+	require.NoError(t, err)
+	w.leave(t, 20, 24)
+	require.NoError(t, w.MarkAllRead(t.Context(), "ann", page.Cursor))
+	w.requireUnread(t, 4)
 }
 
 // A mark up to an older message than the mark that is there marks late messages, which that one does not cover.

@@ -9,7 +9,7 @@ const (
 	// bulkPushes is the number of inboxes from which a push counts as a part of a large fan-out.
 	bulkPushes = 64
 	// crowded is the number of unmerged layers of files at which large fan-outs wait. Every read of an inbox searches each layer.
-	crowded = 10
+	crowded = 14
 	// overcrowded is the number of unmerged layers at which all writes wait.
 	overcrowded = 60
 	// crowdedPoll is the interval at which a waiting fan-out checks the layers again.

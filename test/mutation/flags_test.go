@@ -33,7 +33,7 @@ func flagging() []mutation {
 		{
 			name: "all gaps are known to every page", trap: "a gap that a page did not know is read",
 			edits: []edit{{positionGo, "len(state.Gaps)-int(max(0, state.GapsMade-at.Gaps))", "len(state.Gaps)"}},
-			pkg:   pipeline, run: twins,
+			pkg:   inbox, run: "^TestMarkAllReadKnowsNoLaterGap$",
 		},
 		{
 			name: "a mark in a gap that was not counted", trap: "the gap has a message more than its number says",
