@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +46,7 @@ func startServer(t *testing.T) string {
 	t.Helper()
 	program := build(t)
 	server := exec.Command(program, "serve", "--addr=127.0.0.1:0", "--data="+t.TempDir(), "--auth-tokens-file="+tokens(t), "--log-format=json") //nolint:noctx // it ends by a signal
+	server.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FANMAIL_TEST_") })                          // the server knows no such setting
 	stderr, err := server.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, server.Start())
