@@ -76,7 +76,7 @@ func looked(user message.UserID, st userstate.State, err error) (userstate.Looke
 }
 
 const (
-	// fewSteps is how many users a walk steps over before it searches. A step takes a fifth of the time of a search.
+	// fewSteps is how many users a walk steps over before it searches. A step is cheaper than a search.
 	fewSteps = 2
 	// sparse is after how many searches in a row a walk takes no steps, but for every sparseth user.
 	sparse = 16
