@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/fanmail/fanmail/internal/pebblestore/pebbleraw"
 	"github.com/fanmail/fanmail/pkg/client"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -84,11 +85,18 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 			return nil, err
 		}
 	}
-	var raw float64
+	var raw, tables float64
 	if dormant == 0 {
 		e.Tell("measuring the raw limit")
 		if raw, err = w.RawBatches(ctx, followers, 1, o.Messages); err != nil {
 			return nil, err
+		}
+		if !e.OnMongoDB() {
+			if tables, err = w.rawEmbedded(func(opts pebbleraw.Options) (float64, error) {
+				return pebbleraw.Tables(opts, followers*o.Messages)
+			}); err != nil {
+				return nil, err
+			}
 		}
 	} else {
 		e.Tell("measuring a raw scan")
@@ -131,9 +139,11 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 		}, nil
 	}
 	rate := float64(total.Delivered) / took
-	return []Figure{
-		{"deliveries", rate, "/s"}, {"raw", raw, "/s"}, {"of raw", rate / raw, ""}, {"took", took, "s"},
-	}, nil
+	figures = []Figure{{"deliveries", rate, "/s"}, {"raw", raw, "/s"}, {"of raw", rate / raw, ""}}
+	if tables > 0 {
+		figures = append(figures, Figure{"raw tables", tables, "/s"}, Figure{"of raw tables", rate / tables, ""})
+	}
+	return append(figures, Figure{"took", took, "s"}), nil
 }
 
 // rawScanOf reads the edges to a source in one partition, and the states of their users.

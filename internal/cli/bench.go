@@ -32,8 +32,9 @@ func newBenchFanout(p program.Process) *cobra.Command {
 		Use:   "fanout",
 		Short: "Measure the fan-out of messages by one author",
 		Long: "Measure the fan-out of messages by one author, from publishing to done. The raw limit is the same number of\n" +
-			"writes of the same size and nothing else: synced batches of Pebble, or guarded upserts on MongoDB. With\n" +
-			"--dormant the raw limit is a scan of the followers and their states.",
+			"writes of the same size and nothing else: synced batches of Pebble, or guarded upserts on MongoDB. A second one\n" +
+			"for Pebble, \"raw tables\", writes the same as sorted files that Pebble takes over. With --dormant the raw limit is\n" +
+			"a scan of the followers and their states.",
 		Example: "  fanmail bench fanout --followers 1000,10000,100000,1000000\n  fanmail bench fanout --followers 1000000 --dormant 0.95\n" +
 			"  fanmail bench fanout --followers 100000 --topic=8",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Fanout(ctx, o) })

@@ -26,10 +26,18 @@ type Options struct {
 	Body string
 }
 
+func (o Options) value() []byte { return append(make([]byte, header), o.Body...) }
+
+// key returns the key of a record: that of an entry at a slot of the bucket of the ith owner.
+func key(i int, slot byte) []byte {
+	key := fmt.Appendf(nil, "i00user-%07d", i)
+	return append(binary.BigEndian.AppendUint32(append(key, 0), 0), slot)
+}
+
 // Batches writes n records of an entry's size in the order of their owners. Two goroutines write batches of 1,000, each synced. It returns
 // how many records it wrote a second.
 func Batches(opts Options, n int) (rate float64, err error) {
-	return measure(opts, n, func(db *pebble.DB) error { return batches(db, opts, n, 0) })
+	return measure(opts.Dir, engine(opts), n, func(db *pebble.DB) error { return batches(db, opts, n, 0) })
 }
 
 // layers is up to how many unmerged layers of files count as settled.
@@ -38,7 +46,7 @@ const layers = 4
 // Rounds is Batches again and again, each time the next record of each of n owners. It returns the rate of each round, which ends when no
 // compaction runs and few layers are left.
 func Rounds(opts Options, n, rounds int) (rates []float64, err error) {
-	db, err := open(opts)
+	db, err := pebble.Open(opts.Dir, engine(opts))
 	if err != nil {
 		return nil, fmt.Errorf("raw limit of Pebble: %w", err)
 	}
@@ -60,22 +68,27 @@ func Rounds(opts Options, n, rounds int) (rates []float64, err error) {
 
 // batches writes a record to n owners, at one slot of a bucket.
 func batches(db *pebble.DB, opts Options, n int, slot byte) error {
-	const writers, together = 2, 1000
-	value := append(make([]byte, header), opts.Body...)
+	value := opts.value()
+	return inOrder(n, 1000, func(first, last int) error {
+		batch := db.NewBatch()
+		for i := first; i < last; i++ {
+			if err := batch.Set(key(i, slot), value, nil); err != nil {
+				return err
+			}
+		}
+		return batch.Commit(pebble.Sync)
+	})
+}
+
+// inOrder lets two goroutines write n records, half of them each. Each writes so many together, from the first to the one before the last.
+func inOrder(n, together int, write func(first, last int) error) error {
+	const writers = 2
 	var group errgroup.Group
 	for w := range writers {
 		group.Go(func() error {
 			last := (w + 1) * n / writers
 			for first := w * n / writers; first < last; first += together {
-				batch := db.NewBatch()
-				for i := first; i < min(last, first+together); i++ {
-					key := fmt.Appendf(nil, "i00user-%07d", i)
-					key = binary.BigEndian.AppendUint32(append(key, 0), 0)
-					if err := batch.Set(append(key, slot), value, nil); err != nil {
-						return err
-					}
-				}
-				if err := batch.Commit(pebble.Sync); err != nil {
+				if err := write(first, min(last, first+together)); err != nil {
 					return err
 				}
 			}
@@ -88,8 +101,8 @@ func batches(db *pebble.DB, opts Options, n int, slot byte) error {
 // Syncs writes n records of an entry's size from so many goroutines, each in a synced commit of its own. It returns how many it wrote a
 // second.
 func Syncs(opts Options, n, writers int) (rate float64, err error) {
-	return measure(opts, n, func(db *pebble.DB) error {
-		value := append(make([]byte, header), opts.Body...)
+	return measure(opts.Dir, engine(opts), n, func(db *pebble.DB) error {
+		value := opts.value()
 		var next atomic.Int64
 		var group errgroup.Group
 		for range writers {
@@ -106,8 +119,8 @@ func Syncs(opts Options, n, writers int) (rate float64, err error) {
 	})
 }
 
-func measure(opts Options, n int, write func(*pebble.DB) error) (rate float64, err error) {
-	db, err := open(opts)
+func measure(dir string, engine *pebble.Options, n int, write func(*pebble.DB) error) (rate float64, err error) {
+	db, err := pebble.Open(dir, engine)
 	if err != nil {
 		return 0, fmt.Errorf("raw limit of Pebble: %w", err)
 	}
@@ -120,10 +133,9 @@ func measure(opts Options, n int, write func(*pebble.DB) error) (rate float64, e
 	return float64(n) / took.Seconds(), nil
 }
 
-func open(opts Options) (*pebble.DB, error) {
-	cache := pebble.NewCache(opts.CacheBytes)
-	defer cache.Unref()
-	return pebble.Open(opts.Dir, &pebble.Options{Logger: quiet{}, Cache: cache, MemTableSize: uint64(opts.MemTableBytes)}) //nolint:gosec // the caller checks it
+// engine returns the defaults of Pebble, with the memory of the embedded store.
+func engine(opts Options) *pebble.Options {
+	return &pebble.Options{Logger: quiet{}, CacheSize: opts.CacheBytes, MemTableSize: uint64(opts.MemTableBytes)} //nolint:gosec // the caller checks it
 }
 
 // quiet is a logger of what is not worth telling of a store that is thrown away.
