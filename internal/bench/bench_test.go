@@ -48,6 +48,15 @@ func TestBench(t *testing.T) {
 				"1500 followers, rounds 2 to 3": {"deliveries", "raw", "of raw", "processor a delivery", "on disk a delivery"},
 			},
 		},
+		"rounds of authors": {
+			func(ctx context.Context, e bench.Env) (bench.Report, error) {
+				return e.Fanout(ctx, bench.FanoutOptions{Followers: []int{1501}, Rounds: 2, Authors: 3})
+			},
+			map[string][]string{
+				"1501 followers of 3 authors, round 1":       {"deliveries", "raw", "of raw", "processor a delivery", "on disk a delivery"},
+				"1501 followers of 3 authors, rounds 2 to 2": {"deliveries", "raw", "of raw", "processor a delivery", "on disk a delivery"},
+			},
+		},
 		"burst": {
 			func(ctx context.Context, e bench.Env) (bench.Report, error) {
 				return e.Burst(ctx, bench.BurstOptions{Celebrities: 3, Messages: 2, Followers: 1200, Graded: true, Overlap: 0.5, Apart: time.Millisecond})

@@ -30,6 +30,9 @@ type FanoutOptions struct {
 	Topics int
 	// Rounds makes the author publish that many messages, each when the one before is in all inboxes and the store has settled.
 	Rounds int
+	// Authors is the number of authors who publish in each round, all at once. The followers in order of their ids follow one author after
+	// another, so that neighbors in the store get different bodies. 0 means 1; more need Rounds.
+	Authors int
 }
 
 // Fanout measures the fan-out of messages by one author, from publishing until it is done.
@@ -43,7 +46,7 @@ func (e Env) Fanout(ctx context.Context, o FanoutOptions) (Report, error) {
 	}
 	for _, n := range o.Followers {
 		if o.Rounds > 1 {
-			rows, err := e.rounds(ctx, n, o.Rounds)
+			rows, err := e.rounds(ctx, n, o.Rounds, o.Authors)
 			if err != nil {
 				return Report{}, fmt.Errorf("rounds of %d followers: %w", n, err)
 			}

@@ -22,14 +22,14 @@ const (
 	blockBytes = 512
 )
 
-// round is what one message to all followers has cost, until the store had settled.
+// round is what one message to each follower has cost, until the store had settled.
 type round struct {
 	took, processor time.Duration
 	written, disk   int64 // in bytes; disk is all that is there at the end
 }
 
-// rounds measures messages of one author to the same audience, one after another.
-func (e Env) rounds(ctx context.Context, followers, count int) (rows []Row, err error) {
+// rounds measures messages to the same audience, one after another. Each is by one author, or by several to a part of the audience each.
+func (e Env) rounds(ctx context.Context, followers, count, several int) (rows []Row, err error) {
 	if e.OnMongoDB() {
 		return nil, errors.New("rounds are measured on the embedded store only")
 	}
@@ -38,13 +38,27 @@ func (e Env) rounds(ctx context.Context, followers, count int) (rows []Row, err 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.Close(ctx)) }()
-	const author = message.UserID("celebrity")
-	if err := w.Audience(ctx, []message.Source{author.Source()}, followers, 0); err != nil {
+	authors, of := []message.UserID{"celebrity"}, ""
+	for i := 1; i < several; i++ {
+		authors = append(authors, User("celebrity", i))
+		of = fmt.Sprintf(" of %d authors", several)
+	}
+	e.Tell(fmt.Sprintf("making %d followers", followers))
+	audience := Users("user", 0, followers)
+	if err := w.See(ctx, e.Now(), audience); err != nil {
 		return nil, err
+	}
+	for i, author := range authors {
+		if err := w.Follow(ctx, author.Source(), everyNth(audience, i, len(authors))); err != nil {
+			return nil, err
+		}
 	}
 	e.Tell("measuring the raw limit")
 	var raw []float64
 	if _, err := w.rawEmbedded(func(opts pebbleraw.Options) (float64, error) {
+		for len(opts.Bodies) < len(authors) {
+			opts.Bodies = append(opts.Bodies, e.body())
+		}
 		raw, err = pebbleraw.Rounds(opts, followers, count)
 		return 0, err
 	}); err != nil {
@@ -60,7 +74,7 @@ func (e Env) rounds(ctx context.Context, followers, count int) (rows []Row, err 
 	all := make([]round, count)
 	for i := range all {
 		e.Tell(fmt.Sprintf("round %d of %d", i+1, count))
-		if all[i], err = w.round(ctx, author, followers); err != nil {
+		if all[i], err = w.round(ctx, authors, followers); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +93,7 @@ func (e Env) rounds(ctx context.Context, followers, count int) (rows []Row, err 
 		}
 		entries := float64(followers * (part.to - part.from))
 		rate, rawRate := entries/sum.took.Seconds(), entries/rawSeconds
-		row := Row{Case: fmt.Sprintf("%d followers, %s", followers, part.name), Figures: []Figure{
+		row := Row{Case: fmt.Sprintf("%d followers%s, %s", followers, of, part.name), Figures: []Figure{
 			{"deliveries", rate, "/s"},
 			{"raw", rawRate, "/s"},
 			{"of raw", rate / rawRate, ""},
@@ -94,14 +108,18 @@ func (e Env) rounds(ctx context.Context, followers, count int) (rows []Row, err 
 	return rows, nil
 }
 
-// round publishes a message and waits until it is in all inboxes, and until the process is idle, so until nothing is left to merge.
-func (w *World) round(ctx context.Context, author message.UserID, followers int) (r round, err error) {
+// round publishes a message of each author and waits until all inboxes have one, and until the process is idle, so until nothing is left to merge.
+func (w *World) round(ctx context.Context, authors []message.UserID, followers int) (r round, err error) {
 	var before, after syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &before); err != nil {
 		return r, fmt.Errorf("read what the process has used: %w", err)
 	}
+	drafts := make([]message.Draft, len(authors))
+	for i, author := range authors {
+		drafts[i] = w.ToFollowers(author)
+	}
 	began, used := time.Now(), ProcessorTime() //nolint:forbidigo // what is measured is time
-	ids, err := w.Publish(ctx, w.ToFollowers(author))
+	ids, err := w.Publish(ctx, drafts...)
 	if err != nil {
 		return r, err
 	}

@@ -146,6 +146,14 @@ func Users(prefix string, from, to int) []message.UserID {
 	return users
 }
 
+// everyNth returns the users that are n apart, beginning with the one at from.
+func everyNth(users []message.UserID, from, n int) (some []message.UserID) {
+	for ; from < len(users); from += n {
+		some = append(some, users[from])
+	}
+	return some
+}
+
 // See records that users opened their inbox at the given time.
 func (w *World) See(ctx context.Context, at time.Time, all []message.UserID) error {
 	at = at.UTC().Truncate(time.Millisecond)
@@ -298,6 +306,6 @@ func (w *World) rawEmbedded(measure func(pebbleraw.Options) (float64, error)) (r
 // rawOptions returns the options of a database with the memory of the embedded store.
 func (w *World) rawOptions(dir string) pebbleraw.Options {
 	return pebbleraw.Options{
-		Dir: dir, CacheBytes: int64(w.Config.Embedded.Cache), MemTableBytes: int64(w.Config.Embedded.Memtable), Body: w.Env.body(),
+		Dir: dir, CacheBytes: int64(w.Config.Embedded.Cache), MemTableBytes: int64(w.Config.Embedded.Memtable), Bodies: []string{w.Env.body()},
 	}
 }

@@ -27,7 +27,7 @@ func newBench(p program.Process) *cobra.Command {
 }
 
 func newBenchFanout(p program.Process) *cobra.Command {
-	o := bench.FanoutOptions{Followers: []int{100_000}, Messages: 1, Rounds: 1}
+	o := bench.FanoutOptions{Followers: []int{100_000}, Messages: 1, Rounds: 1, Authors: 1}
 	c := command.New(p, &cobra.Command{
 		Use:   "fanout",
 		Short: "Measure the fan-out of messages by one author",
@@ -36,7 +36,7 @@ func newBenchFanout(p program.Process) *cobra.Command {
 			"for Pebble, \"raw tables\", writes the same as sorted files that Pebble takes over. With --dormant the raw limit is\n" +
 			"a scan of the followers and their states.",
 		Example: "  fanmail bench fanout --followers 1000,10000,100000,1000000\n  fanmail bench fanout --followers 1000000 --dormant 0.95\n" +
-			"  fanmail bench fanout --followers 100000 --topic=8",
+			"  fanmail bench fanout --followers 100000 --topic=8\n  fanmail bench fanout --rounds 30 --authors 4",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Fanout(ctx, o) })
 	c.Numbers(&o.Followers, "followers", "number of followers; give several sizes, separated by commas, to measure them one after the other")
 	c.Share(&o.Dormant, "dormant", "share of dormant followers, from 0 to 1")
@@ -54,6 +54,17 @@ func newBenchFanout(p program.Process) *cobra.Command {
 	c.Check(func() error {
 		if o.Rounds > 1 && (o.Messages > 1 || o.Topics > 0 || o.There > 0 || o.Dormant > 0) {
 			return errors.New("--rounds are of one message each to active followers: leave --messages, --topic, --there and --dormant out")
+		}
+		return nil
+	})
+	c.Number(&o.Authors, "authors", 1, "number of authors who publish in each of the rounds, at most 16; each of them has an equal part of the followers")
+	c.Check(func() error {
+		const most = 16
+		switch {
+		case o.Authors > most:
+			return fmt.Errorf("--authors is %d: give at most %d", o.Authors, most)
+		case o.Authors > 1 && o.Rounds <= 1:
+			return fmt.Errorf("--authors is %d, and only rounds have several authors: give --rounds of 2 or more, or leave --authors out", o.Authors)
 		}
 		return nil
 	})

@@ -22,11 +22,18 @@ type Options struct {
 	Dir string
 	// CacheBytes and MemTableBytes are those of the embedded store.
 	CacheBytes, MemTableBytes int64
-	// Body is the body of an entry.
-	Body string
+	// Bodies are the bodies of the entries of the first owners. Those of later owners repeat them.
+	Bodies []string
 }
 
-func (o Options) value() []byte { return append(make([]byte, header), o.Body...) }
+// values returns the values of the records of the first owners.
+func (o Options) values() [][]byte {
+	values := make([][]byte, len(o.Bodies))
+	for i, body := range o.Bodies {
+		values[i] = append(make([]byte, header), body...)
+	}
+	return values
+}
 
 // key returns the key of a record: that of an entry at a slot of the bucket of the ith owner.
 func key(i int, slot byte) []byte {
@@ -68,11 +75,11 @@ func Rounds(opts Options, n, rounds int) (rates []float64, err error) {
 
 // batches writes a record to n owners, at one slot of a bucket.
 func batches(db *pebble.DB, opts Options, n int, slot byte) error {
-	value := opts.value()
+	values := opts.values()
 	return inOrder(n, 1000, func(first, last int) error {
 		batch := db.NewBatch()
 		for i := first; i < last; i++ {
-			if err := batch.Set(key(i, slot), value, nil); err != nil {
+			if err := batch.Set(key(i, slot), values[i%len(values)], nil); err != nil {
 				return err
 			}
 		}
@@ -102,7 +109,7 @@ func inOrder(n, together int, write func(first, last int) error) error {
 // second.
 func Syncs(opts Options, n, writers int) (rate float64, err error) {
 	return measure(opts.Dir, engine(opts), n, func(db *pebble.DB) error {
-		value := opts.value()
+		value := opts.values()[0]
 		var next atomic.Int64
 		var group errgroup.Group
 		for range writers {

@@ -20,12 +20,12 @@ func Tables(opts Options, n int) (rate float64, err error) {
 	tuned.Levels[0].BlockSize = 32 << 10 // and so that of all levels
 	tuned.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	tuned.EnsureDefaults()
-	value := opts.value()
+	values := opts.values()
 	return measure(opts.Dir, tuned, n, func(db *pebble.DB) error {
 		format := tuned.MakeWriterOptions(0, db.TableFormat())
 		return inOrder(n, 4000, func(first, last int) error {
 			path := filepath.Join(opts.Dir, fmt.Sprintf("raw-%d", first))
-			if err := table(path, format, first, last, value); err != nil {
+			if err := table(path, format, first, last, values); err != nil {
 				return err
 			}
 			return db.Ingest(context.Background(), []string{path})
@@ -34,14 +34,14 @@ func Tables(opts Options, n int) (rate float64, err error) {
 }
 
 // table writes a file with the records from the first to the one before the last.
-func table(path string, format sstable.WriterOptions, first, last int, value []byte) error {
+func table(path string, format sstable.WriterOptions, first, last int, values [][]byte) error {
 	file, err := vfs.Default.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
 	w := sstable.NewWriter(objstorageprovider.NewFileWritable(file), format)
 	for i := first; i < last && err == nil; i++ {
-		err = w.Set(key(i, 0), value)
+		err = w.Set(key(i, 0), values[i%len(values)])
 	}
 	return errors.Join(err, w.Close())
 }

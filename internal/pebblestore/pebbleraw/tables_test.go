@@ -18,7 +18,7 @@ func TestTablesHoldTheRecordsOfBatches(t *testing.T) {
 	const n = 9001 // each goroutine writes a full table and another
 	var all [2]map[string]string
 	for i, write := range []func(pebbleraw.Options, int) (float64, error){pebbleraw.Batches, pebbleraw.Tables} {
-		opts := pebbleraw.Options{Dir: t.TempDir(), CacheBytes: 8 << 20, MemTableBytes: 4 << 20, Body: "hello"}
+		opts := pebbleraw.Options{Dir: t.TempDir(), CacheBytes: 8 << 20, MemTableBytes: 4 << 20, Bodies: []string{"hello", "bye"}}
 		rate, err := write(opts, n)
 		require.NoError(t, err)
 		require.Positive(t, rate)
