@@ -74,6 +74,7 @@ func TestBench(t *testing.T) {
 				"direct message, idle":                            {"readable after p50", "readable after p99"},
 				"direct message, beside 20 a second to 1000 each": {"readable after p50", "readable after p99"},
 				"direct message, under bulk":                      {"readable after p50", "readable after p99"},
+				"direct message, under bulk and medium":           {"readable after p50", "readable after p99"},
 				"to 1100, idle":                                   {"done after p50", "done after p99"},
 				"to 1100, under bulk":                             {"done after p50", "done after p99"},
 				"publishing to one":                               {"accepted after p50", "accepted after p99"},

@@ -17,7 +17,8 @@ import (
 
 // MixedOptions configure Env.Mixed.
 type MixedOptions struct {
-	// Followers is the size of the audience in the bulk lane. Medium is the size of the audience in the medium lane.
+	// Followers is the size of the audience in the bulk lane. Medium is the size of the audience in the medium lane: users of the large
+	// audience, at most all of them, whose inboxes lie between those of the others.
 	Followers, Medium int
 	// Probes is the number of direct messages, sent one after the other, and the number of messages published in each way.
 	Probes int
@@ -34,13 +35,14 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 	if err := w.Audience(ctx, []message.Source{"celebrity"}, o.Followers, 0); err != nil {
 		return Report{}, err
 	}
-	if err := w.See(ctx, e.Now(), append(Users("friend", 0, o.Medium), "ben")); err != nil {
+	friends := Users("friend", 0, besideAudience)
+	if err := w.See(ctx, e.Now(), append(friends, "ben")); err != nil {
 		return Report{}, err
 	}
-	if err := w.Follow(ctx, "local", Users("friend", 0, o.Medium)); err != nil {
+	if err := w.Follow(ctx, "local", everyNth(Users("user", 0, o.Followers), 0, o.Followers/o.Medium)[:o.Medium]); err != nil {
 		return Report{}, err
 	}
-	if err := w.Follow(ctx, "club", Users("friend", 0, besideAudience)); err != nil {
+	if err := w.Follow(ctx, "club", friends); err != nil {
 		return Report{}, err
 	}
 	if err := w.settle(ctx); err != nil {
@@ -66,6 +68,11 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
+	e.Tell("sending direct messages while messages to both audiences are fanned out")
+	both, err := m.underBoth(ctx)
+	if err != nil {
+		return Report{}, err
+	}
 	e.Tell("publishing while messages are fanned out")
 	large, one, err := m.publishing(ctx)
 	if err != nil {
@@ -75,6 +82,7 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 		{Case: "direct message, idle", Figures: Latency("readable after", idle)},
 		{Case: fmt.Sprintf("direct message, beside %d a second to %d each", besideRate, besideAudience), Figures: Latency("readable after", beside)},
 		{Case: "direct message, under bulk", Figures: Latency("readable after", busy)},
+		{Case: "direct message, under bulk and medium", Figures: Latency("readable after", both)},
 		{Case: fmt.Sprintf("to %d, idle", o.Medium), Figures: Latency("done after", Times{quiet})},
 		{Case: fmt.Sprintf("to %d, under bulk", o.Medium), Figures: Latency("done after", mediums)},
 		{Case: "publishing to one", Figures: Latency("accepted after", one)},
@@ -184,6 +192,36 @@ func (m mixed) meanwhile(ctx context.Context) (direct, medium Times, err error) 
 		}
 	}
 	return direct, medium, nil
+}
+
+// underBoth sends direct messages while messages to the large and to the medium audience are fanned out, one after another in each.
+func (m mixed) underBoth(ctx context.Context) (direct Times, err error) {
+	var probed atomic.Bool
+	group, ctx := errgroup.WithContext(ctx)
+	for author, size := range map[message.UserID]int{"celebrity": m.o.Followers, "local": m.o.Medium} {
+		group.Go(func() error {
+			for !probed.Load() {
+				ids, err := m.Publish(ctx, m.ToFollowers(author))
+				if err != nil {
+					return err
+				}
+				total, err := m.Await(ctx, ids)
+				if err != nil {
+					return err
+				}
+				if total.Delivered != int64(size) {
+					return fmt.Errorf("delivered to %d of %d", total.Delivered, size)
+				}
+			}
+			return nil
+		})
+	}
+	group.Go(func() (err error) {
+		direct, err = m.Direct(ctx, m.o.Probes, nil)
+		probed.Store(true)
+		return err
+	})
+	return direct, group.Wait()
 }
 
 // publishing publishes alternately to a large audience and to one user, while the messages to the large audience are fanned out.

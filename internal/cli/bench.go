@@ -96,13 +96,20 @@ func newBenchMixed(p program.Process) *cobra.Command {
 		Use:   "mixed",
 		Short: "Measure direct messages during a large fan-out",
 		Long: "Measure messages during a fan-out to many followers: the time from the answer of a direct message until it can\n" +
-			"be read, also beside messages to a thousand followers each, the time until a message to a medium audience is done,\n" +
-			"and the time of publishing.",
+			"be read, also beside messages to a thousand followers each, and while messages to a medium audience are fanned out\n" +
+			"as well; the time until a message to the medium audience is done; and the time of publishing. The medium audience\n" +
+			"is spread over the many followers.",
 		Example: "  fanmail bench mixed --followers 200000",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Mixed(ctx, o) })
 	c.Number(&o.Followers, "followers", 1, "number of followers of the celebrity")
-	c.Number(&o.Medium, "medium", 1, "number of recipients in the medium audience")
+	c.Number(&o.Medium, "medium", 1, "number of recipients in the medium audience, all of them followers of the celebrity")
 	c.Number(&o.Probes, "probes", 1, "number of messages of each kind")
+	c.Check(func() error {
+		if o.Medium > o.Followers {
+			return fmt.Errorf("--medium is %d: give at most as many as --followers, %d", o.Medium, o.Followers)
+		}
+		return nil
+	})
 	return c.Command
 }
 

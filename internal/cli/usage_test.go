@@ -66,6 +66,7 @@ func TestWrongUsage(t *testing.T) {
 		"nobody to fan out to":      {args: "bench fanout --followers 10,0", want: `--followers has 0: give 1 or more`},
 		"more than all dormant":     {args: "bench fanout --dormant 1.5", want: `--dormant is 1.5: give a number from 0 to 1`},
 		"rounds of several":         {args: "bench fanout --rounds 2 --messages 2", want: `--rounds are of one message each to active followers: leave --messages`},
+		"medium of too few":         {args: "bench mixed --followers 100", want: `--medium is 2000: give at most as many as --followers, 100`},
 		"authors of no rounds":      {args: "bench fanout --authors 2", want: `--authors is 2, and only rounds have several authors: give --rounds of 2 or more`},
 		"no author":                 {args: "bench fanout --rounds 2 --authors 0", want: `--authors is 0: give 1 or more`},
 		"too many authors":          {args: "bench fanout --rounds 2 --authors 17", want: `--authors is 17: give at most 16`},
