@@ -96,7 +96,7 @@ func (e Env) fanout(ctx context.Context, followers int, o FanoutOptions) (figure
 		}
 		if !e.OnMongoDB() {
 			if tables, err = w.rawEmbedded(func(opts pebbleraw.Options) (float64, error) {
-				return pebbleraw.Tables(opts, followers*o.Messages)
+				return pebbleraw.Tables(ctx, opts, followers*o.Messages)
 			}); err != nil {
 				return nil, err
 			}

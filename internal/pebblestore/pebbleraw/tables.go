@@ -14,7 +14,7 @@ import (
 
 // Tables writes the records of Batches as sorted tables of up to 4,000, in the format of the embedded store, and not through the log. Two
 // goroutines write and ingest one table after the other, each synced. It returns how many records it wrote a second.
-func Tables(opts Options, n int) (rate float64, err error) {
+func Tables(ctx context.Context, opts Options, n int) (rate float64, err error) {
 	tuned := engine(opts)
 	tuned.FormatMajorVersion = pebble.FormatTableFormatV6
 	tuned.Levels[0].BlockSize = 32 << 10 // and so that of all levels
@@ -28,7 +28,7 @@ func Tables(opts Options, n int) (rate float64, err error) {
 			if err := table(path, format, first, last, values); err != nil {
 				return err
 			}
-			return db.Ingest(context.Background(), []string{path})
+			return db.Ingest(ctx, []string{path})
 		})
 	})
 }

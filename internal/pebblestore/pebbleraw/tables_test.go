@@ -17,7 +17,8 @@ func TestTablesHoldTheRecordsOfBatches(t *testing.T) {
 	t.Parallel()
 	const n = 9001 // each goroutine writes a full table and another
 	var all [2]map[string]string
-	for i, write := range []func(pebbleraw.Options, int) (float64, error){pebbleraw.Batches, pebbleraw.Tables} {
+	tables := func(opts pebbleraw.Options, n int) (float64, error) { return pebbleraw.Tables(t.Context(), opts, n) }
+	for i, write := range []func(pebbleraw.Options, int) (float64, error){pebbleraw.Batches, tables} {
 		opts := pebbleraw.Options{Dir: t.TempDir(), CacheBytes: 8 << 20, MemTableBytes: 4 << 20, Bodies: []string{"hello", "bye"}}
 		rate, err := write(opts, n)
 		require.NoError(t, err)
