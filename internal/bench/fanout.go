@@ -30,8 +30,7 @@ type FanoutOptions struct {
 	Topics int
 	// Rounds makes the author publish that many messages, each when the one before is in all inboxes and the store has settled.
 	Rounds int
-	// Authors is the number of authors who publish in each round, all at once. The followers in order of their ids follow one author after
-	// another, so that neighbors in the store get different bodies. 0 means 1; more need Rounds.
+	// Authors is the number of authors who publish at once in each of several Rounds. Neighbors in the store follow different ones. 0 means 1.
 	Authors int
 }
 

@@ -206,11 +206,11 @@ func (m mixed) underBoth(ctx context.Context) (direct Times, err error) {
 					return err
 				}
 				total, err := m.Await(ctx, ids)
+				if err == nil && total.Delivered != int64(size) {
+					err = fmt.Errorf("delivered to %d of %d", total.Delivered, size)
+				}
 				if err != nil {
 					return err
-				}
-				if total.Delivered != int64(size) {
-					return fmt.Errorf("delivered to %d of %d", total.Delivered, size)
 				}
 			}
 			return nil

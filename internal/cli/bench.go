@@ -51,20 +51,16 @@ func newBenchFanout(p program.Process) *cobra.Command {
 	})
 	c.Number(&o.There, "there", 0, "number of messages in each inbox at the start")
 	c.Number(&o.Rounds, "rounds", 1, "number of messages to the followers, one after another, each when the store has settled (embedded store)")
+	c.Number(&o.Authors, "authors", 1, "number of authors who publish in each of the rounds, at most 16; each of them has an equal part of the followers")
 	c.Check(func() error {
 		if o.Rounds > 1 && (o.Messages > 1 || o.Topics > 0 || o.There > 0 || o.Dormant > 0) {
 			return errors.New("--rounds are of one message each to active followers: leave --messages, --topic, --there and --dormant out")
 		}
-		return nil
-	})
-	c.Number(&o.Authors, "authors", 1, "number of authors who publish in each of the rounds, at most 16; each of them has an equal part of the followers")
-	c.Check(func() error {
-		const most = 16
-		switch {
-		case o.Authors > most:
-			return fmt.Errorf("--authors is %d: give at most %d", o.Authors, most)
-		case o.Authors > 1 && o.Rounds <= 1:
+		if o.Authors > 1 && o.Rounds <= 1 {
 			return fmt.Errorf("--authors is %d, and only rounds have several authors: give --rounds of 2 or more, or leave --authors out", o.Authors)
+		}
+		if o.Authors > 16 {
+			return fmt.Errorf("--authors is %d: give at most 16", o.Authors)
 		}
 		return nil
 	})
@@ -97,8 +93,7 @@ func newBenchMixed(p program.Process) *cobra.Command {
 		Short: "Measure direct messages during a large fan-out",
 		Long: "Measure messages during a fan-out to many followers: the time from the answer of a direct message until it can\n" +
 			"be read, also beside messages to a thousand followers each, and while messages to a medium audience are fanned out\n" +
-			"as well; the time until a message to the medium audience is done; and the time of publishing. The medium audience\n" +
-			"is spread over the many followers.",
+			"as well; the time until a message to the medium audience is done; and the time of publishing.",
 		Example: "  fanmail bench mixed --followers 200000",
 	}, func(ctx context.Context, e bench.Env) (bench.Report, error) { return e.Mixed(ctx, o) })
 	c.Number(&o.Followers, "followers", 1, "number of followers of the celebrity")

@@ -26,7 +26,6 @@ type Options struct {
 	Bodies []string
 }
 
-// values returns the values of the records of the first owners.
 func (o Options) values() [][]byte {
 	values := make([][]byte, len(o.Bodies))
 	for i, body := range o.Bodies {

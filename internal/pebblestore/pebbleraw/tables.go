@@ -25,23 +25,18 @@ func Tables(ctx context.Context, opts Options, n int) (rate float64, err error) 
 		format := tuned.MakeWriterOptions(0, db.TableFormat())
 		return inOrder(n, 4000, func(first, last int) error {
 			path := filepath.Join(opts.Dir, fmt.Sprintf("raw-%d", first))
-			if err := table(path, format, first, last, values); err != nil {
+			file, err := vfs.Default.Create(path, vfs.WriteCategoryUnspecified)
+			if err != nil {
+				return err
+			}
+			w := sstable.NewWriter(objstorageprovider.NewFileWritable(file), format)
+			for i := first; i < last && err == nil; i++ {
+				err = w.Set(key(i, 0), values[i%len(values)])
+			}
+			if err := errors.Join(err, w.Close()); err != nil {
 				return err
 			}
 			return db.Ingest(ctx, []string{path})
 		})
 	})
-}
-
-// table writes a file with the records from the first to the one before the last.
-func table(path string, format sstable.WriterOptions, first, last int, values [][]byte) error {
-	file, err := vfs.Default.Create(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	w := sstable.NewWriter(objstorageprovider.NewFileWritable(file), format)
-	for i := first; i < last && err == nil; i++ {
-		err = w.Set(key(i, 0), values[i%len(values)])
-	}
-	return errors.Join(err, w.Close())
 }
