@@ -213,5 +213,5 @@ func instances() []instance {
 		{"block", "a block, 3 follows, 2 crashes", false, search(blocking{})},
 	}
 	return slices.Concat(all, retainInstances(), concludeInstances(), lowWaterInstances(), unlinkInstances(), claimInstances(), closeInstances(), flagInstances(), streamInstances(),
-		tallyInstances())
+		tallyInstances(), tableInstances())
 }

@@ -2,9 +2,9 @@
 //
 // It holds these protocols as models: appending to an inbox (pkg/bucket), bringing a user back (pkg/userstate and
 // internal/rehydrate), scanning an audience (internal/progress) and ending its plan, letting messages expire and removing them, marking
-// single messages, streaming changes to clients, removing edges, blocking, claiming identities, and closing topics. In each, writers, workers
-// and hosts stall between any two of their atomic steps, crash, and repeat what others have done. Nothing is sampled: if a state can be reached in which
-// a message is lost, is there twice, or is counted wrongly, the search finds a shortest way there.
+// single messages, streaming changes to clients, removing edges, blocking, claiming identities, closing topics, and large pushes past the log. In
+// each, writers, workers and hosts stall between any two of their atomic steps, crash, and repeat what others have done. Nothing is sampled: if a
+// state can be reached in which a message is lost, is there twice, or is counted wrongly, the search finds a shortest way there.
 //
 // A search that finds nothing says little unless it could have. So each shortcut that looks reasonable and is not is a
 // mutation, a model with a fault, and the search has to find what is wrong with it.

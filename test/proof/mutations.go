@@ -248,6 +248,18 @@ const (
 	tallyFromAcked
 	tallyLowered
 
+	tableSyncedEarly
+	tableReadEarly
+	tableUntaken
+	tableUnsynced
+	tableUnawaited
+	tableRecordedEarly
+	tableTailAhead
+	tableTailKept
+	tableInCheckpoint
+	tableTakenSingly
+	tableWaitsLocked
+
 	mutations // how many there are, with correct
 )
 
@@ -380,7 +392,7 @@ func shortcuts() []shortcut {
 	missing.owners = 4 // so that the scan is not back at once
 	scans(sinceKept, "an arc that becomes longer and keeps the counts behind it", missing)
 	return slices.Concat(all, retainShortcuts(), concludeShortcuts(), lowWaterShortcuts(), unlinkShortcuts(), blockShortcuts(), claimShortcuts(), closeShortcuts(), flagShortcuts(), streamShortcuts(),
-		tallyShortcuts())
+		tallyShortcuts(), tableShortcuts())
 }
 
 // search returns a function that explores a model.
