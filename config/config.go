@@ -160,6 +160,7 @@ type Embedded struct {
 	Cache              Size `key:"cache"`
 	Memtable           Size `key:"memtable"`
 	RememberedOwners   int  `key:"remembered_owners"`
+	TableEntries       int  `key:"table_entries"`
 	RememberedMessages int  `key:"remembered_messages"`
 	MinFree            Size `key:"min_free"`
 }

@@ -70,7 +70,7 @@ func TestLoadEveryKeyFromEachSource(t *testing.T) {
 		"rehydrate.page": "18", "identities.kinds": "badge,a-1", "retention.every": "2h", "retention.hold": "3h", "retention.rate": "27", "retention.users_rate": "270", "retention.queue": "28",
 		"retention.max_age": "8h", "retention.newest": "29", "retention.canonical": "40h", "nats.listen": "localhost:0",
 		"nats.ack_wait": "4s", "nats.max_published": "1MiB", "nats.max_fanout": "2MiB", "nats.max_login": "6MiB", "nats.max_dlq": "3MiB", "nats.sync_always": "true",
-		"embedded.cache": "4MiB", "embedded.memtable": "5MiB", "embedded.remembered_owners": "7", "embedded.remembered_messages": "8", "embedded.min_free": "3GiB",
+		"embedded.cache": "4MiB", "embedded.memtable": "5MiB", "embedded.remembered_owners": "7", "embedded.table_entries": "70", "embedded.remembered_messages": "8", "embedded.min_free": "3GiB",
 		"store": "mongodb", "mongodb.uri": "mongodb://x", "mongodb.database": "y", "mongodb.timeout": "5s", "mongodb.bulk_operations": "19",
 		"mongodb.bulk_bytes": "7MiB", "mongodb.concurrency": "21", "nats.url": "nats://x", "nats.replicas": "3",
 		"http.read_header_timeout": "6s", "http.read_timeout": "7s", "http.idle_timeout": "8s",

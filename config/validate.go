@@ -88,6 +88,7 @@ func (c Config) stores(v *validator) {
 	within(v, "embedded.cache", c.Embedded.Cache, MiB, 1024*GiB)
 	within(v, "embedded.memtable", c.Embedded.Memtable, MiB, 2*GiB)
 	within(v, "embedded.remembered_owners", c.Embedded.RememberedOwners, 1, 100_000_000)
+	within(v, "embedded.table_entries", c.Embedded.TableEntries, 1, 1_000_000_000)
 	within(v, "embedded.remembered_messages", c.Embedded.RememberedMessages, 1, 10_000_000)
 	within(v, "embedded.min_free", c.Embedded.MinFree, 0, 1024*GiB)
 	v.require("mongodb.uri", c.Store != StoreMongoDB || c.MongoDB.URI != "" || c.MongoDB.URIFile != "",

@@ -25,7 +25,7 @@ const (
 	chunksPerBatch = 4
 	// entriesPerOwner bounds the entries of a chunk, as a multiple of its owners. A chunk whose recipients each get
 	// dozens of messages ends early.
-	entriesPerOwner = 8
+	entriesPerOwner = 2
 )
 
 // The cost of a recipient. A batch ends at a cost limit, not at a recipient count: skipping a dormant follower takes a store about 1/8 of

@@ -23,6 +23,8 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) (longestPause time.Dur
 		return 0, err
 	}
 	defer call.end(ctx, &err)
+	db.ingesting.Lock()
+	defer db.ingesting.Unlock()
 	ended := make(chan struct{})
 	var probing sync.WaitGroup
 	probing.Go(func() { longestPause = db.probe(ended) })

@@ -37,7 +37,7 @@ func (s *Inbox) Blank(ctx context.Context, owner message.UserID, sequence uint32
 
 // change commits what do puts into a batch under the owner's lock.
 func (s *Inbox) change(ctx context.Context, op string, owner message.UserID, do func(*pebble.Batch) error) (err error) {
-	c, err := beginChange(ctx, s.db, op, s.locks, []message.UserID{owner}, s.lockOf)
+	c, err := s.beginChange(ctx, op, owner)
 	if err != nil {
 		return err
 	}

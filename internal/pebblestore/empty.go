@@ -99,7 +99,7 @@ func (s *Inbox) findRemoved() (err error) {
 // Empty implements bucket.Store under the lock that a push takes. It removes buckets from the lowest one upward, in one batch with the owner's
 // record, which says that they are gone. It does not wait for a sync.
 func (s *Inbox) Empty(ctx context.Context, owner message.UserID, low, high uint32, purged message.ID) (freed bucket.Emptied, err error) {
-	c, err := beginChange(ctx, s.db, "inbox.empty", s.locks, []message.UserID{owner}, s.lockOf)
+	c, err := s.beginChange(ctx, "inbox.empty", owner)
 	if err != nil {
 		return freed, err
 	}

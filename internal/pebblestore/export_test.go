@@ -266,7 +266,7 @@ func (db *DB) PanicInGet(key []byte) error {
 
 // BreakTail makes each push to an owner panic, until the returned function is called.
 func (db *DB) BreakTail(owner message.UserID) (mend func()) {
-	lock := db.inbox.lockOf(owner)
+	lock := db.inbox.keyed(owner).lock
 	tails := &db.inbox.tails.shards[lock]
 	whole := *tails
 	*tails = shard{taken: -2} // has no place for the owner, and makes none

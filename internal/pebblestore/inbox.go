@@ -21,6 +21,9 @@ type Inbox struct {
 	size  bucket.Size
 	locks stripes
 	tails *tails
+	// flights are the stretches that are being written as tables, each of at least tableEntries entries.
+	flights      flights
+	tableEntries int
 	// removes says that an inbox may have lost buckets. While it is false, no call looks for the record of removed buckets.
 	removes atomic.Bool
 }
@@ -29,7 +32,7 @@ var _ bucket.Store = (*Inbox)(nil)
 
 func newInbox(db *DB, opts Options) *Inbox {
 	locks, size := db.partitions*stripesPerPartition, bucket.Size(opts.BucketSize)
-	return &Inbox{db: db, size: size, locks: make(stripes, locks), tails: newTails(locks, opts.RememberedOwners, size)}
+	return &Inbox{db: db, size: size, locks: make(stripes, locks), tails: newTails(locks, opts.RememberedOwners), tableEntries: opts.TableEntries}
 }
 
 // Size implements bucket.Store.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -41,6 +42,8 @@ const (
 	DefaultMemTableBytes = 32 << 20
 	// DefaultRememberedOwners uses at most about 80 MiB: with the default number of partitions it nearly fills the tables, which double.
 	DefaultRememberedOwners = 1_500_000
+	// DefaultTableEntries is about twice the number for which the syncs of a table cost as much as the log.
+	DefaultTableEntries = 2_000
 	// memTables is the maximum number of memtables. If all are full, writes wait until Pebble has written one to a file.
 	memTables = 4
 	// baseLevelBytes is many times Pebble's default, so that Pebble rewrites an entry less often.
@@ -84,6 +87,9 @@ type Options struct {
 	// RememberedOwners is the number of owners whose inbox's end is kept in memory, at 50 to 110 bytes each. This makes appending
 	// to them several times as fast. 0 means DefaultRememberedOwners.
 	RememberedOwners int
+	// TableEntries is the number of entries in one partition from which a push is written as tables instead of to the log; 0 means
+	// DefaultTableEntries.
+	TableEntries int
 	// Messages caches recently read messages. The caller may share it with a decorator of Messages. nil means no cache.
 	Messages *messagecache.Cache
 	// Metrics is the registry of the metrics; nil registers none.
@@ -117,11 +123,14 @@ func (o Options) withDefaults() (Options, error) {
 	if o.RememberedOwners == 0 {
 		o.RememberedOwners = DefaultRememberedOwners
 	}
+	if o.TableEntries == 0 {
+		o.TableEntries = DefaultTableEntries
+	}
 	if o.fatal == nil {
 		o.fatal = engineLogger{log: o.Logger}.Fatalf
 	}
-	if o.CacheBytes < 0 || o.MemTableBytes < 0 || o.RememberedOwners < 0 {
-		return o, errors.New("options: CacheBytes, MemTableBytes and RememberedOwners must not be negative")
+	if o.CacheBytes < 0 || o.MemTableBytes < 0 || o.RememberedOwners < 0 || o.TableEntries < 0 {
+		return o, errors.New("options: CacheBytes, MemTableBytes, RememberedOwners and TableEntries must not be negative")
 	}
 	return o, partition.ValidateCount(o.Partitions)
 }
@@ -137,6 +146,12 @@ type DB struct {
 	epoch      uint64
 	now        func() time.Time
 	metrics    *storemetrics.Metrics
+
+	// tableOptions are those of tables that are written beside the engine.
+	tableOptions sstable.WriterOptions
+	// ingesting is held for reading by pushes that write tables, for writing by Checkpoint.
+	ingesting sync.RWMutex
+	intake    intake
 
 	calls  sync.RWMutex // held for reading by every call, for writing by Close
 	closed bool         // guarded by calls
@@ -193,13 +208,18 @@ func Open(ctx context.Context, dir string, opts Options) (_ *DB, err error) {
 		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
 	}
 	stalls, files := newStalls(opts.Logger), newFiles(dir, opts)
-	engine, err := pebble.Open(dir, engineOptions(opts, files, lock, stalls))
+	if err := files.removeTables(); err != nil {
+		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
+	}
+	settings := engineOptions(opts, files, lock, stalls)
+	engine, err := pebble.Open(dir, settings)
 	if err != nil {
 		return nil, fmt.Errorf("open the store in %s: %w", dir, err)
 	}
 	files.open.Store(true)
 	db := newDB(engine, lock, opts)
 	db.stalls, db.files = stalls, files
+	db.tableOptions = settings.MakeWriterOptions(len(settings.Levels)-1, engineFormat.MaxTableFormat())
 	if err = db.recordFormat(dir, opts); err == nil {
 		err = db.beginEpoch()
 	}
@@ -225,6 +245,7 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 		engine: engine, lock: lock, fatal: opts.fatal, partitions: opts.Partitions, now: opts.Now,
 		metrics: storemetrics.New(opts.Metrics, opts.Now),
 	}
+	db.intake = intake{engine: engine, write: db.write}
 	db.messages = &Messages{db: db, locks: make(stripes, stripesPerTable), cache: opts.Messages}
 	db.keys = &Keys{db: db, locks: make(stripes, stripesPerTable)}
 	db.inbox = newInbox(db, opts)
@@ -239,8 +260,8 @@ func newDB(engine *pebble.DB, lock *pebble.Lock, opts Options) *DB {
 	return db
 }
 
-// engineFile matches the names of Pebble's files.
-var engineFile = regexp.MustCompile(`^(LOCK|(MANIFEST|OPTIONS)-\d+|marker\..*|.*\.dbtmp|\d+(-\d+)?\.(log|sst|blob))$`)
+// engineFile matches the names of Pebble's files, and of tables that are to become such.
+var engineFile = regexp.MustCompile(`^(LOCK|(MANIFEST|OPTIONS)-\d+|marker\..*|.*\.dbtmp|\d+(-\d+)?\.(log|sst|blob)|\d+\.table)$`)
 
 // lockFolder creates the folder if necessary, locks it, and returns ErrForeign if it has other files.
 func lockFolder(dir string, files vfs.FS) (*pebble.Lock, error) {
@@ -285,6 +306,7 @@ func engineOptions(opts Options, files *files, lock *pebble.Lock, stalls *stalls
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	o.L0CompactionThreshold = 2 * mergedLayers // Pebble counts each layer twice
 	o.L0StopWritesThreshold = overcrowded
+	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{func() pebble.BlockPropertyCollector { return markTable{} }}
 	o.DisableAutomaticCompactions = opts.noCompactions
 	return o
 }

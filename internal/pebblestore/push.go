@@ -37,15 +37,15 @@ type keyed struct {
 	lock      uint64
 	owner     ownerHash
 	push      *bucket.Push
+	tail      tail // of the owner, before and then after the push
 }
 
 // byKey sorts pushes by the keys of their owners, so that reads and writes follow the order of the database.
 func (s *Inbox) byKey(pushes []bucket.Push) []keyed {
 	work := make([]keyed, len(pushes))
 	for i := range pushes {
-		owner := s.tails.hash(pushes[i].Owner)
-		p := partition.OfHash(owner[0], s.db.partitions)
-		work[i] = keyed{index: i, partition: p, lock: lockOf(p, owner[0]), owner: owner, push: &pushes[i]}
+		work[i] = s.keyed(pushes[i].Owner)
+		work[i].index, work[i].push = i, &pushes[i]
 	}
 	order := func(x, y keyed) int {
 		if x.partition != y.partition {
@@ -59,16 +59,13 @@ func (s *Inbox) byKey(pushes []bucket.Push) []keyed {
 	return work
 }
 
-// lockOf returns the number of the inbox's lock for an owner with a hash.
-func lockOf(partition int, hash uint64) uint64 {
+// keyed returns the position of an owner, without a push.
+func (s *Inbox) keyed(owner message.UserID) keyed {
+	hash := s.tails.hash(owner)
+	p := partition.OfHash(hash[0], s.db.partitions)
 	// The low bits of the hash determine the partition, so the lock uses other bits.
-	within := (hash >> 32) % stripesPerPartition
-	return uint64(partition)*stripesPerPartition + within //nolint:gosec // a partition is not negative
-}
-
-func (s *Inbox) lockOf(owner message.UserID) uint64 {
-	hash := partition.Hash(owner)
-	return lockOf(partition.OfHash(hash, s.db.partitions), hash)
+	within := (hash[0] >> 32) % stripesPerPartition
+	return keyed{partition: p, lock: uint64(p)*stripesPerPartition + within, owner: hash} //nolint:gosec // a partition is not negative
 }
 
 // Push implements bucket.Store. Mostly the least id of a push is above its bucket's last, so it is neither a duplicate nor late. Such a
@@ -88,26 +85,40 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) (_ []bucket.Outc
 			return nil, err
 		}
 	}
-	if err := s.pushChunks(ctx, s.byKey(pushes), outcomes); err != nil {
+	if err := s.pushSorted(ctx, s.byKey(pushes), outcomes); err != nil {
 		return nil, fmt.Errorf("push to %d inboxes: %w", len(pushes), err)
 	}
 	s.db.metrics.Pushed(pushes, outcomes)
 	return outcomes, nil
 }
 
+// pushSorted applies pushes. It writes large ones as tables, unless a checkpoint is being made. That copies the tables first and the log later, and could
+// miss an entry in a table below one in the log.
+func (s *Inbox) pushSorted(ctx context.Context, work []keyed, outcomes []bucket.Outcome) error {
+	p := &pusher{db: s.db, encoder: newEncoder(s.size)}
+	if entriesOf(work) >= s.tableEntries && s.db.ingesting.TryRLock() {
+		large, rest, err := s.stretches(work)
+		for _, one := range large {
+			if err == nil {
+				err = s.pushTables(ctx, p, one, outcomes)
+			}
+		}
+		s.db.ingesting.RUnlock()
+		if err != nil {
+			return err
+		}
+		work = rest
+	}
+	return s.pushChunks(ctx, p, work, outcomes)
+}
+
 // pushChunks applies pushes in chunks, so that each lock is held only briefly.
-func (s *Inbox) pushChunks(ctx context.Context, work []keyed, outcomes []bucket.Outcome) error {
-	p := pusher{db: s.db, tails: s.tails, encoder: newEncoder(s.size)}
-	set := s.locks.newSet()
+func (s *Inbox) pushChunks(ctx context.Context, p *pusher, work []keyed, outcomes []bucket.Outcome) error {
 	for chunk := range slices.Chunk(work, ownersAtOnce) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		clear(set)
-		for i := range chunk {
-			s.locks.add(set, chunk[i].lock)
-		}
-		if err := s.pushChunk(&p, chunk, set, outcomes); err != nil {
+		if err := s.pushChunk(ctx, p, chunk, outcomes); err != nil {
 			return err
 		}
 	}
@@ -115,8 +126,11 @@ func (s *Inbox) pushChunks(ctx context.Context, work []keyed, outcomes []bucket.
 }
 
 // pushChunk applies pushes under the locks of their owners. After an error or a panic, the tails of the owners are unknown.
-func (s *Inbox) pushChunk(p *pusher, chunk []keyed, set stripeSet, outcomes []bucket.Outcome) (err error) {
-	locks := s.locks.lock(set)
+func (s *Inbox) pushChunk(ctx context.Context, p *pusher, chunk []keyed, outcomes []bucket.Outcome) (err error) {
+	locks, err := s.hold(ctx, chunk)
+	if err != nil {
+		return err
+	}
 	defer locks.unlock()
 	applied := false
 	defer func() {
@@ -124,20 +138,30 @@ func (s *Inbox) pushChunk(p *pusher, chunk []keyed, set stripeSet, outcomes []bu
 			s.tails.forget(chunk)
 		}
 	}()
-	err = p.pushAll(chunk, outcomes)
-	applied = err == nil
-	return err
+	for i := range chunk {
+		chunk[i].tail = s.tails.of(&chunk[i])
+	}
+	if err := p.pushAll(chunk, outcomes); err != nil {
+		return err
+	}
+	for i := range chunk {
+		s.tails.remember(&chunk[i])
+	}
+	applied = true
+	return nil
 }
 
 // pusher applies pushes one after another, and reuses memory.
 type pusher struct {
 	db      *DB
-	tails   *tails
 	encoder *bucket.Encoder[[]byte]
 	encoded [][]byte
 	key     []byte
-	it      *pebble.Iterator
-	batch   *pebble.Batch
+	// it is made when the first tail is not known: it must see the writes of other calls before the owners were taken.
+	it *pebble.Iterator
+	// Either batch or tables is set, and gets the records.
+	batch  *pebble.Batch
+	tables *tables
 	// fewer means that the previous bucket had at most few records.
 	fewer bool
 }
@@ -156,22 +180,40 @@ func (p *pusher) pushAll(work []keyed, outcomes []bucket.Outcome) error {
 
 // pushBatch applies the pushes that fit into a batch, and returns their number.
 func (p *pusher) pushBatch(work []keyed, outcomes []bucket.Outcome) (n int, err error) {
-	// Each batch needs a new iterator. It must see the writes of other calls before the locks were taken. An iterator that does not
-	// see the previous batch would have to skip all of its records to find that an owner's inbox is empty.
-	if p.it, err = p.db.iterate([]byte{byte(spaceInbox)}); err != nil {
-		return 0, err
-	}
-	defer closeIter(p.it, &err)
+	// Each batch needs a new iterator. An iterator that does not see the previous batch would have to skip all of its records to find that an
+	// owner's inbox is empty.
+	defer p.closeIter(&err)
 	p.batch = p.db.engine.NewBatch()
 	for n < len(work) && p.batch.Len() < batchBytes {
-		if outcomes[work[n].index], err = p.push(&work[n]); err != nil {
+		if outcomes[work[n].index], _, err = p.push(&work[n]); err != nil {
 			return n, err
 		}
-		if n++; n%pushesPerTurn == 0 {
-			runtime.Gosched()
-		}
+		n++
+		p.turn(n)
 	}
 	return n, p.db.apply(p.batch)
+}
+
+// turn lets other goroutines run after every few pushes.
+func (p *pusher) turn(n int) {
+	if n%pushesPerTurn == 0 {
+		runtime.Gosched()
+	}
+}
+
+// openIter makes the iterator, unless there is one.
+func (p *pusher) openIter() (err error) {
+	if p.it == nil {
+		p.it, err = p.db.iterate([]byte{byte(spaceInbox)})
+	}
+	return err
+}
+
+func (p *pusher) closeIter(err *error) {
+	if p.it != nil {
+		closeIter(p.it, err)
+		p.it = nil
+	}
 }
 
 // state is the part of a bucket that a push to it needs.
@@ -190,28 +232,34 @@ func (s state) seen(sequence uint32) bucket.Outline {
 	return bucket.Outline{Sequence: sequence, Slots: s.slots, Last: s.last}
 }
 
-func (p *pusher) push(w *keyed) (bucket.Outcome, error) {
+// push decides about a push and writes it, unless it is left: a table has entries only, and this push needs other records.
+func (p *pusher) push(w *keyed) (outcome bucket.Outcome, left bool, err error) {
 	push := w.push
 	var refused bucket.Outcome
 	var try bool
-	var err error
 	if p.encoded, refused, try, err = p.encoder.Prepare(push, p.encoded[:0]); err != nil || !try {
-		return refused, err
+		return refused, false, err
 	}
 	p.key = appendOwner(p.key[:0], spaceInbox, w.partition, push.Owner)
 	onto, applies, err := p.admit(w)
 	if err != nil || !applies {
-		return bucket.Outcome{Seen: onto.seen(push.Sequence)}, err
+		return bucket.Outcome{Seen: onto.seen(push.Sequence)}, false, err
 	}
-	p.tails.pushed(w, onto)
-	return bucket.Outcome{Applied: true}, p.write(push, onto, w.partition)
+	if p.tables != nil && (push.Entries[0].Deleted || onto.late(push)) {
+		return bucket.Outcome{}, true, nil
+	}
+	w.tail = onto.after(push)
+	return bucket.Outcome{Applied: true}, false, p.write(push, onto, w.partition)
 }
+
+// late reports whether a push has an id at or below the floor of the bucket.
+func (onto state) late(push *bucket.Push) bool { return !onto.floor.Less(push.Entries[0].ID) }
 
 // admit decides whether a push applies. It returns the state of the bucket before the push. After a refusal, the state may be
 // missing if the appender has to read the bucket anyway. p.key is the owner's prefix.
 func (p *pusher) admit(w *keyed) (onto state, applies bool, err error) {
 	push := w.push
-	onto, exists, known := p.tails.of(w)
+	onto, exists, known := w.tail.onto(push.Sequence, p.db.inbox.size)
 	if !known {
 		if onto, exists, err = p.look(push.Sequence); err != nil {
 			return state{}, false, err
@@ -251,6 +299,9 @@ const few = 2
 // because it follows soon in the order of owners. Then look steps from the lowest record, which Pebble finds from its position, to
 // the highest. Otherwise it searches for the highest record, which costs twice as much.
 func (p *pusher) look(sequence uint32) (onto state, exists bool, err error) {
+	if err := p.openIter(); err != nil {
+		return state{}, false, err
+	}
 	if p.fewer {
 		var passed bool
 		if onto, exists, passed, err = p.pass(sequence); err != nil || passed {
@@ -298,6 +349,9 @@ func (p *pusher) pass(sequence uint32) (onto state, exists, passed bool, err err
 
 // search reads a bucket's records. It returns the floor, and whether the bucket has any of the ids to push.
 func (p *pusher) search(push *bucket.Push) (floor message.ID, held bool, err error) {
+	if err := p.openIter(); err != nil {
+		return message.ID{}, false, err
+	}
 	prefix := len(p.key)
 	p.key = appendPlace(p.key, push.Sequence, 0)
 	found := p.it.SeekGE(p.key)
@@ -318,10 +372,10 @@ func (p *pusher) search(push *bucket.Push) (floor message.ID, held bool, err err
 	return floor, false, p.it.Error()
 }
 
-// write adds the records of an admitted push to the batch. p.key is the owner's prefix.
+// write adds the records of an admitted push to the batch or the tables. p.key is the owner's prefix.
 func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 	prefix := len(p.key)
-	last, late := onto.last, message.ID{}
+	last := onto.last
 	for i := range push.Entries {
 		r := entryRecord{id: push.Entries[i].ID, recovered: push.Entries[i].Recovered, content: p.encoded[i]}
 		slot := onto.slots + i
@@ -334,25 +388,30 @@ func (p *pusher) write(push *bucket.Push, onto state, partition int) error {
 		if slot == 0 {
 			r.floor = onto.floor
 		}
-		if late.IsZero() && !onto.floor.Less(r.id) {
-			late = r.id
-		}
 		if last.Less(r.id) {
 			last = r.id
 		}
 		r.last = last
 		p.key = appendPlace(p.key[:prefix], push.Sequence, slot)
-		op := p.batch.SetDeferred(len(p.key), r.length())
-		copy(op.Key, p.key)
-		r.appendTo(op.Value[:0])
-		if err := op.Finish(); err != nil {
+		if err := p.set(&r); err != nil {
 			return err
 		}
 	}
-	if late.IsZero() {
+	if !onto.late(push) {
 		return nil
 	}
-	return markLate(p.db, p.batch, appendBucket(appendOwner(nil, spaceLate, partition, push.Owner), push.Sequence), late)
+	return markLate(p.db, p.batch, appendBucket(appendOwner(nil, spaceLate, partition, push.Owner), push.Sequence), push.Entries[0].ID)
+}
+
+// set adds a record under p.key.
+func (p *pusher) set(r *entryRecord) error {
+	if p.tables != nil {
+		return p.tables.set(p.key, r)
+	}
+	op := p.batch.SetDeferred(len(p.key), r.length())
+	copy(op.Key, p.key)
+	r.appendTo(op.Value[:0])
+	return op.Finish()
 }
 
 // markLate records under a key that a bucket has an id at or below its floor.

@@ -13,8 +13,6 @@ import (
 // writing the entry.
 type tails struct {
 	shards []shard
-	limit  int // of the owners of each shard
-	size   bucket.Size
 	seed   maphash.Seed
 }
 
@@ -22,23 +20,39 @@ type tails struct {
 // tail. Nobody can choose names so that the second hash is the same, and by chance 128 bits never are.
 type ownerHash [2]uint64
 
+// tail is what is known of an owner's bucket: nothing, if it has no slots.
+type tail struct {
+	last     message.ID
+	sequence uint32
+	slots    uint8
+}
+
 // place holds the tail of an owner. It has no pointers, so that garbage collections pass over a million of them.
 type place struct {
 	owner    ownerHash
 	last     message.ID
 	sequence uint32
-	slots    uint8 // 0 if the place is free
+	slots    uint8
+	flying   bool // a flight has the owner: see Inbox.fly
 }
+
+func (p *place) free() bool { return p.slots == 0 && !p.flying }
+
+func (p *place) tail() tail { return tail{last: p.last, sequence: p.sequence, slots: p.slots} }
+
+func (p *place) set(t tail) { p.last, p.sequence, p.slots = t.last, t.sequence, t.slots }
 
 // shard holds the owners of one lock of the inbox. It is used only under that lock. So the tails are never behind the database: no other
 // process writes, and no other call writes to the owner meanwhile.
 type shard struct {
 	// places is a hash table with open addressing: an owner is in the first place from their home on that was free. At least a quarter of it
 	// is free. Its length is a power of two.
-	places []place
-	taken  int
+	places       []place
+	taken, limit int
 	// newcomers counts the owners who found the shard full.
 	newcomers int
+	// standing has the flying owners without a place.
+	standing map[ownerHash]struct{}
 }
 
 const (
@@ -50,56 +64,107 @@ const (
 	newcomersPerPlace = 8
 )
 
-func newTails(locks, owners int, size bucket.Size) *tails {
-	return &tails{shards: make([]shard, locks), limit: (owners + locks - 1) / locks, size: size, seed: maphash.MakeSeed()}
+func newTails(locks, owners int) *tails {
+	t := &tails{shards: make([]shard, locks), seed: maphash.MakeSeed()}
+	for i := range t.shards {
+		t.shards[i].limit = (owners + locks - 1) / locks
+	}
+	return t
 }
 
 func (t *tails) hash(owner message.UserID) ownerHash {
 	return ownerHash{partition.Hash(owner), maphash.String(t.seed, string(owner))}
 }
 
-// of returns the state of the bucket that a push goes to, and whether the bucket exists, if both are known. The bucket after a full
+// of returns what is known of an owner's tail.
+func (t *tails) of(w *keyed) tail {
+	if p := t.shards[w.lock].find(w.owner); p != nil {
+		return p.tail()
+	}
+	return tail{}
+}
+
+// onto returns the state of the bucket with a sequence, and whether the bucket exists, if both are known. The bucket after a full
 // one does not exist until a push creates it.
-func (t *tails) of(w *keyed) (onto state, exists, known bool) {
-	tail := t.shards[w.lock].find(w.owner)
+func (t tail) onto(sequence uint32, size bucket.Size) (onto state, exists, known bool) {
 	switch {
-	case tail == nil || tail.slots == 0:
+	case t.slots == 0:
 		return state{}, false, false
-	case w.push.Sequence == tail.sequence:
-		return state{slots: int(tail.slots), last: tail.last}, true, true
-	case w.push.Sequence == tail.sequence+1 && int(tail.slots) == int(t.size):
+	case sequence == t.sequence:
+		return state{slots: int(t.slots), last: t.last}, true, true
+	case sequence == t.sequence+1 && int(t.slots) == int(size):
 		return state{}, false, true
 	default:
 		return state{}, false, false
 	}
 }
 
-// pushed records that a push to a bucket with this state was applied.
-func (t *tails) pushed(w *keyed, onto state) {
+// after returns the tail after a push to a bucket with a state.
+func (onto state) after(push *bucket.Push) tail {
+	t := tail{last: onto.last, sequence: push.Sequence, slots: uint8(onto.slots + len(push.Entries))} //nolint:gosec // at most MaxCapacity
+	if newest := push.Entries[len(push.Entries)-1].ID; t.last.Less(newest) {
+		t.last = newest
+	}
+	return t
+}
+
+// remember records the tail of an owner who pushed.
+func (t *tails) remember(w *keyed) {
+	if w.tail.slots == 0 {
+		return
+	}
+	if p := t.shards[w.lock].claim(w.owner); p != nil {
+		p.set(w.tail)
+	}
+}
+
+// flies reports whether a flight has the owner.
+func (t *tails) flies(w *keyed) bool {
 	s := &t.shards[w.lock]
-	tail := s.find(w.owner)
-	if tail == nil || tail.slots == 0 {
-		if s.taken >= t.limit && !s.replace(w.owner) {
-			return
-		}
-		s.grow()
-		s.taken++
-		tail = s.find(w.owner)
+	if p := s.find(w.owner); p != nil && !p.free() {
+		return p.flying
 	}
-	*tail = place{
-		owner: w.owner, last: onto.last, sequence: w.push.Sequence, slots: uint8(onto.slots + len(w.push.Entries)), //nolint:gosec // at most MaxCapacity
+	_, stands := s.standing[w.owner]
+	return stands
+}
+
+// board gives an owner to a flight, with their tail.
+func (t *tails) board(w *keyed) {
+	s := &t.shards[w.lock]
+	if p := s.claim(w.owner); p != nil {
+		p.flying, w.tail = true, p.tail()
+		return
 	}
-	if newest := w.push.Entries[len(w.push.Entries)-1].ID; tail.last.Less(newest) {
-		tail.last = newest
+	if s.standing == nil {
+		s.standing = make(map[ownerHash]struct{})
 	}
+	s.standing[w.owner], w.tail = struct{}{}, tail{}
+}
+
+// land takes an owner from their flight, and remembers their tail.
+func (t *tails) land(w *keyed) {
+	s := &t.shards[w.lock]
+	p := s.find(w.owner)
+	if p == nil || p.free() {
+		delete(s.standing, w.owner)
+		return
+	}
+	if w.tail.slots == 0 {
+		s.remove(s.index(w.owner))
+		return
+	}
+	p.flying = false
+	p.set(w.tail)
 }
 
 // forget removes the owners of pushes whose result is unknown.
 func (t *tails) forget(work []keyed) {
 	for i := range work {
 		s := &t.shards[work[i].lock]
-		if tail := s.find(work[i].owner); tail != nil && tail.slots > 0 {
+		if p := s.find(work[i].owner); p != nil && !p.free() {
 			s.remove(s.index(work[i].owner))
+		} else {
+			delete(s.standing, work[i].owner)
 		}
 	}
 }
@@ -112,7 +177,7 @@ func (s *shard) next(i int) int { return (i + 1) & (len(s.places) - 1) }
 // index returns the index of an owner, or of the free place where they would be.
 func (s *shard) index(owner ownerHash) int {
 	i := s.home(owner)
-	for s.places[i].slots > 0 && s.places[i].owner != owner {
+	for !s.places[i].free() && s.places[i].owner != owner {
 		i = s.next(i)
 	}
 	return i
@@ -126,6 +191,21 @@ func (s *shard) find(owner ownerHash) *place {
 	return &s.places[s.index(owner)]
 }
 
+// claim returns the owner's place, or a new one, which is free until the caller fills it. It is nil if the shard is full.
+func (s *shard) claim(owner ownerHash) *place {
+	if p := s.find(owner); p != nil && !p.free() {
+		return p
+	}
+	if s.taken >= s.limit && !s.replace(owner) {
+		return nil
+	}
+	s.grow()
+	s.taken++
+	p := s.find(owner)
+	*p = place{owner: owner}
+	return p
+}
+
 // grow makes room for one more owner.
 func (s *shard) grow() {
 	if 4*(s.taken+1) <= 3*len(s.places) {
@@ -133,30 +213,33 @@ func (s *shard) grow() {
 	}
 	before := s.places
 	s.places = make([]place, max(fewestPlaces, 2*len(before)))
-	for _, tail := range before {
-		if tail.slots > 0 {
-			s.places[s.index(tail.owner)] = tail
+	for _, p := range before {
+		if !p.free() {
+			s.places[s.index(p.owner)] = p
 		}
 	}
 }
 
-// replace removes an arbitrary owner, if it is a newcomer's turn to get a place.
+// replace removes an arbitrary owner who is not flying, if it is a newcomer's turn to get a place.
 func (s *shard) replace(newcomer ownerHash) bool {
 	if s.newcomers++; s.newcomers%newcomersPerPlace != 0 {
 		return false
 	}
 	i := s.home(newcomer)
-	for s.places[i].slots == 0 {
+	for range s.places {
+		if p := &s.places[i]; p.slots > 0 && !p.flying {
+			s.remove(i)
+			return true
+		}
 		i = s.next(i)
 	}
-	s.remove(i)
-	return true
+	return false
 }
 
 // remove frees a place, and moves back the owners who were behind it because it was taken.
 func (s *shard) remove(free int) {
 	mask := len(s.places) - 1
-	for i := s.next(free); s.places[i].slots > 0; i = s.next(i) {
+	for i := s.next(free); !s.places[i].free(); i = s.next(i) {
 		if (i-s.home(s.places[i].owner))&mask >= (i-free)&mask {
 			s.places[free], free = s.places[i], i
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -190,19 +191,30 @@ func (s *Users) view(batch *pebble.Batch, v userstate.View) (userstate.Viewed, e
 	return userstate.Viewed{Previous: previous, Applied: true}, nil
 }
 
-// RaiseHeads implements bucket.Hints.
+// RaiseHeads implements bucket.Hints. It holds the locks of a part of the users at a time.
 func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error) {
-	c, err := beginChange(ctx, s.db, "users.raise_heads", s.locks, heads, func(h bucket.Head) uint64 { return userLock(h.Owner) })
+	call, err := s.db.begin(ctx, "users.raise_heads")
 	if err != nil {
 		return err
 	}
-	defer c.end(ctx, &err)
+	defer call.end(ctx, &err)
+	for some := range slices.Chunk(heads, ownersAtOnce) {
+		if err := s.raiseHeads(some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Users) raiseHeads(heads []bucket.Head) (err error) {
+	locks := lockAll(s.locks, heads, func(h bucket.Head) uint64 { return userLock(h.Owner) })
+	defer locks.unlock()
 	it, err := s.db.iterate([]byte{byte(spaceUsers)})
 	if err != nil {
 		return err
 	}
 	defer closeIter(it, &err)
-	walk := stateWalk{it: it}
+	walk, batch := stateWalk{it: it}, s.db.engine.NewBatch()
 	for _, h := range heads { // mostly of one partition and ascending
 		st, err := walk.to(s.key(h.Owner), h.Owner)
 		if err != nil && !errors.Is(err, ErrCorrupt) {
@@ -212,9 +224,9 @@ func (s *Users) RaiseHeads(ctx context.Context, heads []bucket.Head) (err error)
 			continue
 		}
 		st.Head = h.Hint
-		if err := s.write(c.batch, st); err != nil {
+		if err := s.write(batch, st); err != nil {
 			return err
 		}
 	}
-	return s.db.apply(c.batch)
+	return s.db.apply(batch)
 }

@@ -45,7 +45,7 @@ func (Engines) OpenStore(ctx context.Context, cfg config.Config, current *settin
 	db, err := pebblestore.Open(ctx, filepath.Join(cfg.Data, "store"), pebblestore.Options{
 		Partitions: cfg.Partitions, BucketSize: cfg.Inbox.BucketSize, Settings: cfg.Recorded().Texts(), Now: stamp, Logger: opts.Logger, Metrics: opts.Metrics,
 		CacheBytes: int64(cfg.Embedded.Cache), MemTableBytes: int64(cfg.Embedded.Memtable),
-		MaxOpenFiles: files, RememberedOwners: cfg.Embedded.RememberedOwners, Messages: messages,
+		MaxOpenFiles: files, RememberedOwners: cfg.Embedded.RememberedOwners, TableEntries: cfg.Embedded.TableEntries, Messages: messages,
 	})
 	if err != nil {
 		return nil, folderError(err)
