@@ -13,6 +13,7 @@ var (
 	sizeDesc   = prometheus.NewDesc("fanmail_embedded_size_bytes", "How much of the disk the embedded store takes.", nil, nil)
 	debtDesc   = prometheus.NewDesc("fanmail_embedded_compaction_debt_bytes", "How much the embedded store has yet to merge.", nil, nil)
 	layersDesc = prometheus.NewDesc("fanmail_embedded_unmerged_layers", "Layers of files of the embedded store that have not been merged yet.", nil, nil)
+	ingestDesc = prometheus.NewDesc("fanmail_embedded_ingests_total", "How often the embedded store took over sorted files of large pushes.", nil, nil)
 	hitsDesc   = prometheus.NewDesc("fanmail_embedded_cache_hits_total", "Blocks that were found in the cache of the embedded store.", nil, nil)
 	missesDesc = prometheus.NewDesc("fanmail_embedded_cache_misses_total", "Blocks that had to be read from a file of the embedded store.", nil, nil)
 	stallsDesc = prometheus.NewDesc("fanmail_embedded_write_stalls_total", "How often all writes had to wait for the embedded store to catch up.", nil, nil)
@@ -35,6 +36,7 @@ func (db *DB) collect(collected chan<- prometheus.Metric) {
 		{sizeDesc, prometheus.GaugeValue, float64(m.DiskSpaceUsage())},
 		{debtDesc, prometheus.GaugeValue, float64(m.Compact.EstimatedDebt)},
 		{layersDesc, prometheus.GaugeValue, float64(m.Levels[0].Sublevels)},
+		{ingestDesc, prometheus.CounterValue, float64(m.Ingest.Count)},
 		{hitsDesc, prometheus.CounterValue, float64(m.BlockCache.Hits)},
 		{missesDesc, prometheus.CounterValue, float64(m.BlockCache.Misses)},
 		{stallsDesc, prometheus.CounterValue, float64(stalls)},
