@@ -202,7 +202,7 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 			}
 			continue
 		}
-		state := looked[i].State
+		state := &looked[i].State
 		delivered = delivered[:0]
 		leftToGap := false
 		for _, j := range c.jobsOf(i) {
@@ -215,7 +215,7 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 			call.skips = append(call.skips, skip{job: j, reason: skipReason(state, sent), viewed: state.LastViewed})
 		}
 		if leftToGap {
-			owed = append(owed, state)
+			owed = append(owed, *state)
 		}
 		if len(delivered) == 0 {
 			continue

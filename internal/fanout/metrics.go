@@ -26,7 +26,7 @@ const (
 var skipNames = [skipReasons]string{"never_seen", "dormant", "rehydrating", "gap", "damaged"}
 
 // skipReason returns why userstate.State.Deliver leaves a message, sent at the given time, to rehydration.
-func skipReason(s userstate.State, sent time.Time) int {
+func skipReason(s *userstate.State, sent time.Time) int {
 	switch {
 	case !s.Known():
 		return skipNeverSeen

@@ -12,6 +12,8 @@ import (
 const (
 	// smallestPage is the fewest followers that a stream reads at a time.
 	smallestPage = 64
+	// largestPage is the most. The embedded store reads so many in two milliseconds.
+	largestPage = 4000
 	// listPage is how many named recipients a stream copies at a time.
 	listPage = 16
 )
@@ -161,7 +163,7 @@ func (b *batch) streams(jobs []*job, after message.UserID) []*stream {
 	}
 	// A page has at most as many recipients as a batch appends to. To read a few recipients in order, a store may have
 	// to search all that follow.
-	maxPage := b.opts.BatchOwners
+	maxPage := min(b.opts.BatchOwners, largestPage)
 	for _, s := range bySource {
 		s.maxPage, s.page = maxPage, min(maxPage, max(smallestPage, maxPage/len(bySource)))
 	}

@@ -93,7 +93,11 @@ func LeaseKey(until time.Time, user message.UserID) ([]byte, message.UserID) {
 func EncodeState(st userstate.State) []byte { return encodeState(st) }
 
 // ParseState reads an encoded state.
-func ParseState(user message.UserID, b []byte) (userstate.State, error) { return parseState(user, b) }
+func ParseState(user message.UserID, b []byte) (userstate.State, error) {
+	st := userstate.State{User: user}
+	err := parseState(&st, b)
+	return st, err
+}
 
 // ExpiryKey returns the key of an expiry.
 func ExpiryKey(expires time.Time, from message.UserID, key string) []byte {

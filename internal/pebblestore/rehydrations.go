@@ -54,8 +54,9 @@ func (s *Users) step(batch *pebble.Batch, step userstate.Step) (userstate.Steppe
 	if err := batch.Set(s.key(to.User), value, nil); err != nil {
 		return userstate.Stepped{}, err
 	}
-	to, err = parseState(to.User, value) // decode a copy, so that the caller sees the stored value
-	return userstate.Stepped{State: to, Applied: true}, err
+	stored := userstate.State{User: to.User} // decoded, so that the caller sees the stored value
+	err = parseState(&stored, value)
+	return userstate.Stepped{State: stored, Applied: true}, err
 }
 
 // rehydrates reports whether a state has an entry in the leases space.
@@ -99,12 +100,12 @@ func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (due []
 			break
 		}
 		user := leaseUser(it.Key())
-		st, err := states.to(s.key(user), user)
-		if err == nil && !rehydrates(st) {
+		l := userstate.Looked{State: userstate.State{User: user}}
+		err := states.to(s.key(user), &l.State)
+		if err == nil && !rehydrates(l.State) {
 			err = fmt.Errorf("rehydration of %s: %w", user, corrupt(spaceLeases))
 		}
-		l, err := looked(user, st, err)
-		if err != nil {
+		if l.Err, err = ofUser(err); err != nil {
 			return nil, err
 		}
 		due = append(due, l)

@@ -114,25 +114,25 @@ func appendCount(b []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(n)) //nolint:gosec // the conversion keeps the bits
 }
 
-// parseState decodes a value of encodeState.
-func parseState(user message.UserID, value []byte) (userstate.State, error) {
+// parseState decodes a value of encodeState into a state that has only the user. After an error, the state is as before. A fan-out decodes
+// millions of them, so they are not copied.
+func parseState(st *userstate.State, value []byte) error {
 	b, err := payload(spaceUsers, value, stateHeaderLen)
 	if err != nil {
-		return userstate.State{}, err
+		return err
 	}
 	f := fields{rest: b[2:]}
-	st := userstate.State{
-		User: user, LastViewed: f.time(), Horizon: f.time(),
-		Head: bucket.Hint{Sequence: f.uint32(), Floor: f.id()},
-	}
+	st.LastViewed, st.Horizon = f.time(), f.time()
+	st.Head.Sequence, st.Head.Floor = f.uint32(), f.id()
 	parts := binary.BigEndian.Uint16(b)
 	if parts != 0 {
-		f.parts(&st, parts)
+		f.parts(st, parts)
 	}
 	if parts > knownParts || f.short || len(f.rest) > 0 {
-		return userstate.State{}, corrupt(spaceUsers)
+		*st = userstate.State{User: st.User}
+		return corrupt(spaceUsers)
 	}
-	return st, nil
+	return nil
 }
 
 // parts decodes the optional parts of a state.

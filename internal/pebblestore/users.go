@@ -31,10 +31,7 @@ func (s *Users) key(user message.UserID) []byte {
 // read returns a user's state, or the state of an unknown user.
 func (s *Users) read(user message.UserID) (userstate.State, error) {
 	st := userstate.State{User: user}
-	_, err := s.db.get(s.key(user), func(value []byte) (err error) {
-		st, err = parseState(user, value)
-		return err
-	})
+	_, err := s.db.get(s.key(user), func(value []byte) error { return parseState(&st, value) })
 	return st, err
 }
 
@@ -60,20 +57,20 @@ func (s *Users) Lookup(ctx context.Context, users []message.UserID) (_ []usersta
 	var key []byte
 	for i, user := range users {
 		key = appendUser(key[:0], partition.Of(user, s.db.partitions), user)
-		st, err := walk.to(key, user)
-		if found[i], err = looked(user, st, err); err != nil {
+		found[i].State.User = user
+		if found[i].Err, err = ofUser(walk.to(key, &found[i].State)); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// looked returns the result of reading a user's state. An error that concerns only this user becomes part of the result.
-func looked(user message.UserID, st userstate.State, err error) (userstate.Looked, error) {
+// ofUser divides the errors of reading a user's state into those that concern only this user, and the others.
+func ofUser(err error) (damage, failure error) {
 	if errors.Is(err, ErrCorrupt) {
-		return userstate.Looked{State: userstate.State{User: user}, Err: err}, nil
+		return err, nil
 	}
-	return userstate.Looked{State: st}, err
+	return nil, err
 }
 
 const (
@@ -90,16 +87,16 @@ type stateWalk struct {
 	searches int // in a row
 }
 
-// to returns the state of the user with a key, or the state of an unknown user.
-func (w *stateWalk) to(key []byte, user message.UserID) (userstate.State, error) {
+// to reads the state of the user with a key, which has only the user before, and afterwards if the user is unknown.
+func (w *stateWalk) to(key []byte, st *userstate.State) error {
 	if !w.seek(key) || string(w.it.Key()) != string(key) {
-		return userstate.State{User: user}, w.it.Error()
+		return w.it.Error()
 	}
 	value, err := w.it.ValueAndErr()
 	if err != nil {
-		return userstate.State{}, fmt.Errorf("read from the store: %w", err)
+		return fmt.Errorf("read from the store: %w", err)
 	}
-	return stateIn(value, user)
+	return stateIn(value, st)
 }
 
 // seek moves to the first key that is not below the given one, and reports whether there is one.
@@ -119,13 +116,12 @@ func (w *stateWalk) seek(key []byte) bool {
 	return w.it.SeekGE(key)
 }
 
-// stateIn returns the user's state in a value.
-func stateIn(value []byte, user message.UserID) (userstate.State, error) {
-	st, err := parseState(user, value)
-	if err != nil {
-		return userstate.State{}, fmt.Errorf("state of %s: %w", user, err)
+// stateIn reads the user's state in a value.
+func stateIn(value []byte, st *userstate.State) error {
+	if err := parseState(st, value); err != nil {
+		return fmt.Errorf("state of %s: %w", st.User, err)
 	}
-	return st, nil
+	return nil
 }
 
 // List implements userstate.Store.
@@ -137,10 +133,8 @@ func (s *Users) List(ctx context.Context, partition int, after message.UserID, l
 	defer call.end(ctx, &err)
 	prefix := appendUser(nil, partition, "")
 	for key, value := range s.db.records(prefix, above(prefix, []byte(after)), limit, &err) {
-		user := message.UserID(key[len(prefix):])
-		st, err := stateIn(value, user)
-		l, err := looked(user, st, err)
-		if err != nil {
+		l := userstate.Looked{State: userstate.State{User: message.UserID(key[len(prefix):])}}
+		if l.Err, err = ofUser(stateIn(value, &l.State)); err != nil {
 			return nil, err
 		}
 		users = append(users, l)
@@ -216,11 +210,12 @@ func (s *Users) raiseHeads(heads []bucket.Head) (err error) {
 	defer closeIter(it, &err)
 	walk, batch := stateWalk{it: it}, s.db.engine.NewBatch()
 	for _, h := range heads { // mostly of one partition and ascending
-		st, err := walk.to(s.key(h.Owner), h.Owner)
-		if err != nil && !errors.Is(err, ErrCorrupt) {
+		st := userstate.State{User: h.Owner}
+		damage, err := ofUser(walk.to(s.key(h.Owner), &st))
+		if err != nil {
 			return err
 		}
-		if err != nil || !st.Known() || h.Hint.Sequence <= st.Head.Sequence {
+		if damage != nil || !st.Known() || h.Hint.Sequence <= st.Head.Sequence {
 			continue
 		}
 		st.Head = h.Hint
