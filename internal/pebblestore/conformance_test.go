@@ -22,25 +22,33 @@ const interleavings = 25
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, storetest.Backend{
-		New: func(t *testing.T) storetest.Database {
-			t.Helper()
-			return database(t, vfs.NewCrashableMem(), options(t, nil))
-		},
-		NewAt: func(t *testing.T, now func() time.Time) storetest.Database {
-			t.Helper()
-			opts := options(t, nil)
-			opts.Now = now
-			return database(t, vfs.NewCrashableMem(), opts)
-		},
-		Sized: func(t *testing.T, size int) storetest.Database {
-			t.Helper()
-			opts := options(t, nil)
-			opts.BucketSize = size
-			return database(t, vfs.NewCrashableMem(), opts)
-		},
-		Partitions: partitions, Interleavings: interleavings,
-	})
+	for by, entries := range map[string]int{"log": 0, "tables": 1} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			opened := func(t *testing.T, set func(*pebblestore.Options)) storetest.Database {
+				t.Helper()
+				opts := options(t, nil)
+				opts.TableEntries = entries
+				set(&opts)
+				return database(t, vfs.NewCrashableMem(), opts)
+			}
+			storetest.Run(t, storetest.Backend{
+				New: func(t *testing.T) storetest.Database {
+					t.Helper()
+					return opened(t, func(*pebblestore.Options) {})
+				},
+				NewAt: func(t *testing.T, now func() time.Time) storetest.Database {
+					t.Helper()
+					return opened(t, func(opts *pebblestore.Options) { opts.Now = now })
+				},
+				Sized: func(t *testing.T, size int) storetest.Database {
+					t.Helper()
+					return opened(t, func(opts *pebblestore.Options) { opts.BucketSize = size })
+				},
+				Partitions: partitions, Interleavings: interleavings,
+			})
+		})
+	}
 }
 
 // database opens the store in files. Reopen opens what a crash leaves: only the data that was synced.
