@@ -49,7 +49,7 @@ const (
 func crashOwner(n int) message.UserID { return message.UserID(fmt.Sprintf("owner-%d", n)) }
 
 // TestCrashWhileAppending takes images of the disk while writers append the same messages to the same inboxes, so
-// that each often finds what another is still waiting for. Each image holds what was acknowledged before it was
+// that each often finds what another is still waiting for. Another writer appends to these and many other inboxes at once, as tables. Each image holds what was acknowledged before it was
 // taken, once, and is sound: no gaps, whatever of the unsynced happened to reach the disk.
 func TestCrashWhileAppending(t *testing.T) {
 	t.Parallel()
@@ -57,7 +57,11 @@ func TestCrashWhileAppending(t *testing.T) {
 		t.Run(fmt.Sprintf("with %d percent of the unsynced", percent), func(t *testing.T) {
 			t.Parallel()
 			files := vfs.NewCrashableMem()
-			db := open(t, files)
+			opts := options(t, files)
+			opts.TableEntries = 2
+			db, err := pebblestore.Open(t.Context(), "store", opts)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, db.Close()) })
 			acks := &acknowledged{done: make(map[message.UserID][]message.ID)}
 			const messages, images = 120, 6
 			var writers errgroup.Group
@@ -83,6 +87,23 @@ func TestCrashWhileAppending(t *testing.T) {
 					return nil
 				})
 			}
+			const large, largeOwners = 30, 64
+			writers.Go(func() error {
+				appender := bucket.NewAppender(db.Inbox(), db.Users())
+				for n := messages + 1; n <= messages+large; n++ {
+					if err := db.Engine().Flush(); err != nil { // an owner with entries in memory is not in a table
+						return err
+					}
+					appends := make([]bucket.Append, largeOwners)
+					for o := range appends {
+						appends[o] = bucket.Append{Owner: crashOwner(o), Entries: []bucket.Entry{bucket.EntryOf(messagetest.Message(n, "bob"))}}
+					}
+					if _, err := appender.AppendLazily(t.Context(), appends); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 			rng := rand.New(rand.NewPCG(1, uint64(percent)))
 			for range images {
 				for range messages * crashOwners * crashWriters / (images + 1) {
@@ -113,6 +134,7 @@ func requireSurvived(t *testing.T, image *vfs.MemFS, acknowledged map[message.Us
 				require.Len(t, b.Entries, bucket.Capacity, "a bucket below the head has room")
 			}
 			for _, e := range b.Entries {
+				require.NotZero(t, e.ID, "a slot has no entry")
 				held[e.ID]++
 			}
 		}

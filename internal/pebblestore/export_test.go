@@ -233,6 +233,13 @@ func (db *DB) CloseEngine() error {
 // OnPause sets what is called instead of a pause before a table is created.
 func (db *DB) OnPause(pause func()) { db.files.pause = func(time.Duration) { pause() } }
 
+// AwaitsFlight reports whether a call waits for a flight.
+func (db *DB) AwaitsFlight() bool {
+	db.inbox.flights.mu.Lock()
+	defer db.inbox.flights.mu.Unlock()
+	return db.inbox.flights.landed != nil
+}
+
 // HeldLocks returns how many locks of the store calls hold.
 func (db *DB) HeldLocks() (held int) {
 	type lock interface {
