@@ -25,7 +25,7 @@ func TestAuditAfterPlansEnded(t *testing.T) {
 	t.Parallel()
 	onEachStore(t, rig.NewMongoDB, func(t *testing.T, w world) {
 		t.Helper()
-		r, err := rig.OpenOn(t.Context(), w.backend, rig.NewClock(), w.bus, nil)
+		r, err := rig.OpenOn(t.Context(), w.from(1), rig.NewClock(), w.bus, nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, r.Close()) })
 		e := &ended{t: t, Rig: r}

@@ -152,7 +152,7 @@ func newMachine(t *rapid.T, w world) *machine {
 	m := &machine{clock: rig.NewClock(), model: newModel(users), earlier: make(map[message.UserID][]bucket.Bucket), damaged: make(map[message.UserID]bool), endings: make(map[message.ID]message.Ending)}
 	m.batchOwners = rapid.SampledFrom(batchSizes).Draw(t, "owners in a batch")
 	var err error
-	m.rig, err = rig.OpenSized(t.Context(), w.backend, drawBucketSize(t), m.clock, w.bus, m.model)
+	m.rig, err = rig.OpenSized(t.Context(), w.drawBackend(t), drawBucketSize(t), m.clock, w.bus, m.model)
 	require.NoError(t, err)
 	m.model.lossless = m.rig.DB.Lossless
 	m.hire()

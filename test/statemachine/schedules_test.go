@@ -84,7 +84,7 @@ func runSchedule(t *testing.T, w world, seed uint64) {
 		twins:  *rig.NewTwins("ann", "twin"),
 	}
 	var err error
-	s.Rig, err = rig.OpenOn(t.Context(), w.backend, rig.NewClock(), w.bus, nil)
+	s.Rig, err = rig.OpenOn(t.Context(), w.from(tableEntries[seed%uint64(len(tableEntries))]), rig.NewClock(), w.bus, nil)
 	require.NoError(t, err)
 	defer func() {
 		if t.Failed() {

@@ -28,6 +28,23 @@ type world struct {
 	done map[string]int
 }
 
+// tableEntries are the numbers of entries in a partition from which an embedded store writes tables: 0 for never, 1 for every push.
+var tableEntries = []int{0, 1, 2}
+
+// from returns the backend, which writes pushes from a number of entries as tables if it is embedded.
+func (w world) from(tableEntries int) rig.Backend {
+	if e, ok := w.backend.(rig.Embedded); ok {
+		e.TableEntries = tableEntries
+		return e
+	}
+	return w.backend
+}
+
+// drawBackend draws from how many entries on the backend writes tables.
+func (w world) drawBackend(t *rapid.T) rig.Backend {
+	return w.from(rapid.SampledFrom(tableEntries).Draw(t, "entries of a table"))
+}
+
 // onEachStore runs a test on the embedded store and on MongoDB, where every operation is a round trip, so that less is tried.
 func onEachStore(t *testing.T, mongoDB func(*testing.T) *rig.MongoDB, test func(t *testing.T, w world)) {
 	t.Helper()

@@ -120,7 +120,7 @@ func newTwins(t *rapid.T, w world) *twins {
 	m.model, m.limit = newModel(users), rapid.SampledFrom([]int{0, 2, 3, 5}).Draw(t, "limit")
 	m.batchOwners = rapid.SampledFrom(batchSizes).Draw(t, "owners in a batch")
 	var err error
-	m.rig, err = rig.OpenSized(t.Context(), w.backend, drawBucketSize(t), m.clock, w.bus, m.model)
+	m.rig, err = rig.OpenSized(t.Context(), w.drawBackend(t), drawBucketSize(t), m.clock, w.bus, m.model)
 	require.NoError(t, err)
 	m.model.lossless = m.rig.DB.Lossless
 	m.hire()

@@ -12,18 +12,23 @@ import (
 )
 
 // Embedded is the embedded store, on file systems in memory. A crash keeps all synced writes and a part of the others.
-type Embedded struct{}
+type Embedded struct {
+	// TableEntries is the number of entries in one partition from which a push is written as tables; 0 means the default of the store,
+	// which is more than a rig ever pushes.
+	TableEntries int
+}
 
 var _ Backend = Embedded{}
 
 // Create implements Backend.
-func (Embedded) Create(ctx context.Context, clock *Clock, size int) (*DB, error) {
-	return openEmbedded(ctx, clock, size, vfs.NewCrashableMem())
+func (e Embedded) Create(ctx context.Context, clock *Clock, size int) (*DB, error) {
+	return e.open(ctx, clock, size, vfs.NewCrashableMem())
 }
 
-func openEmbedded(ctx context.Context, clock *Clock, size int, files *vfs.MemFS) (*DB, error) {
+func (e Embedded) open(ctx context.Context, clock *Clock, size int, files *vfs.MemFS) (*DB, error) {
 	db, err := pebblestore.Open(ctx, "store", pebblestore.Options{
 		Partitions: Partitions, BucketSize: size, FS: files, Now: clock.Now, Settings: storetest.Proposed, Logger: zerolog.Nop(), CacheBytes: 1 << 20, MemTableBytes: 1 << 20,
+		TableEntries: e.TableEntries,
 	})
 	if err != nil {
 		return nil, err
@@ -37,7 +42,7 @@ func openEmbedded(ctx context.Context, clock *Clock, size int, files *vfs.MemFS)
 			if err := db.Close(); err != nil {
 				return nil, err
 			}
-			return openEmbedded(ctx, clock, size, left)
+			return e.open(ctx, clock, size, left)
 		},
 	}, nil
 }
