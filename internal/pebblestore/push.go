@@ -253,7 +253,7 @@ func (p *pusher) push(w *keyed) (outcome bucket.Outcome, left bool, err error) {
 }
 
 // late reports whether a push has an id at or below the floor of the bucket.
-func (onto state) late(push *bucket.Push) bool { return !onto.floor.Less(push.Entries[0].ID) }
+func (s state) late(push *bucket.Push) bool { return !s.floor.Less(push.Entries[0].ID) }
 
 // admit decides whether a push applies. It returns the state of the bucket before the push. After a refusal, the state may be
 // missing if the appender has to read the bucket anyway. p.key is the owner's prefix.

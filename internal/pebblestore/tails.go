@@ -100,8 +100,8 @@ func (t tail) onto(sequence uint32, size bucket.Size) (onto state, exists, known
 }
 
 // after returns the tail after a push to a bucket with a state.
-func (onto state) after(push *bucket.Push) tail {
-	t := tail{last: onto.last, sequence: push.Sequence, slots: uint8(onto.slots + len(push.Entries))} //nolint:gosec // at most MaxCapacity
+func (s state) after(push *bucket.Push) tail {
+	t := tail{last: s.last, sequence: push.Sequence, slots: uint8(s.slots + len(push.Entries))} //nolint:gosec // at most MaxCapacity
 	if newest := push.Entries[len(push.Entries)-1].ID; t.last.Less(newest) {
 		t.last = newest
 	}
