@@ -254,6 +254,7 @@ func (db *DB) HeldLocks() (held int) {
 		l.Unlock()
 	}
 	count(&db.calls)
+	count(&db.ingesting)
 	for _, mu := range []*sync.Mutex{&db.settings.mu, &db.messages.syncing.mu} {
 		count(mu)
 	}

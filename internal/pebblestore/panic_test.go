@@ -90,6 +90,7 @@ func engineCalls(db *pebblestore.DB) map[string]func(ctx context.Context) error 
 func TestNoLockOutlivesAPanic(t *testing.T) {
 	t.Parallel()
 	opts := options(t, vfs.NewMem())
+	opts.TableEntries = 1
 	db, err := pebblestore.Open(t.Context(), "store", opts)
 	require.NoError(t, err)
 	require.NoError(t, db.CloseEngine())

@@ -94,22 +94,26 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) (_ []bucket.Outc
 
 // pushSorted applies pushes. It writes large ones as tables, unless a checkpoint is being made. That copies the tables first and the log later, and could
 // miss an entry in a table below one in the log.
-func (s *Inbox) pushSorted(ctx context.Context, work []keyed, outcomes []bucket.Outcome) error {
+func (s *Inbox) pushSorted(ctx context.Context, work []keyed, outcomes []bucket.Outcome) (err error) {
 	p := &pusher{db: s.db, encoder: newEncoder(s.size)}
 	if entriesOf(work) >= s.tableEntries && s.db.ingesting.TryRLock() {
-		large, rest, err := s.stretches(work)
-		for _, one := range large {
-			if err == nil {
-				err = s.pushTables(ctx, p, one, outcomes)
-			}
-		}
-		s.db.ingesting.RUnlock()
-		if err != nil {
+		if work, err = s.pushLarge(ctx, p, work, outcomes); err != nil {
 			return err
 		}
-		work = rest
 	}
 	return s.pushChunks(ctx, p, work, outcomes)
+}
+
+// pushLarge writes the large pushes as tables, and returns the others. It unlocks ingesting.
+func (s *Inbox) pushLarge(ctx context.Context, p *pusher, work []keyed, outcomes []bucket.Outcome) ([]keyed, error) {
+	defer s.db.ingesting.RUnlock()
+	large, rest, err := s.stretches(work)
+	for _, one := range large {
+		if err == nil {
+			err = s.pushTables(ctx, p, one, outcomes)
+		}
+	}
+	return rest, err
 }
 
 // pushChunks applies pushes in chunks, so that each lock is held only briefly.
