@@ -72,7 +72,7 @@ func watched(t *testing.T, files vfs.FS, dir string, see func(call string) error
 func pushTo(t *testing.T, db *pebblestore.DB, n int, owners string) error {
 	t.Helper()
 	var pushes []bucket.Push
-	for _, owner := range strings.Split(owners, "") {
+	for owner := range strings.SplitSeq(owners, "") {
 		pushes = append(pushes, bucket.Push{Owner: message.UserID(owner), Entries: []bucket.Entry{bucket.EntryOf(messagetest.Message(n, "ada"))}})
 	}
 	_, err := db.Inbox().Push(t.Context(), pushes)
@@ -86,7 +86,7 @@ func requireInboxes(t *testing.T, db *pebblestore.DB, owners string, messages ..
 	for _, n := range messages {
 		want = append(want, messagetest.ID(n))
 	}
-	for _, owner := range strings.Split(owners, "") {
+	for owner := range strings.SplitSeq(owners, "") {
 		buckets, err := bucket.ReadSection(t.Context(), db.Inbox(), bucket.Section{Owner: message.UserID(owner)}, bucket.AllFields)
 		require.NoError(t, err)
 		var held []message.ID
