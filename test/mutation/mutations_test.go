@@ -31,5 +31,5 @@ const (
 
 // mutations are the shortcuts that this code could take.
 func mutations() []mutation {
-	return slices.Concat(appending(), fanningOut(), rehydrating(), retaining(), publishing(), followingOthers(), claiming(), flagging(), streaming())
+	return slices.Concat(appending(), fanningOut(), rehydrating(), retaining(), publishing(), followingOthers(), claiming(), flagging(), streaming(), tabling())
 }

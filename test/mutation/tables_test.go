@@ -1,0 +1,49 @@
+package mutation_test
+
+const (
+	stretchGo = "internal/pebblestore/stretch.go"
+	flightsGo = "internal/pebblestore/flights.go"
+)
+
+// tabling are the shortcuts of large pushes, which the embedded store writes as tables past the log.
+func tabling() []mutation {
+	const (
+		board  = "	if err := s.board(ctx, f.owners); err != nil {\n"
+		synced = "	synced := s.db.beginSync() //"
+	)
+	return []mutation{
+		{
+			name: "a table without a sync of the log", trap: "after a crash an entry of the table is above a slot that is empty",
+			edits: []edit{{stretchGo, synced, "	synced := func() {} //"}},
+			pkg:   pebble, run: "^TestFlightsThatShareAnOwner$",
+		},
+		{
+			name: "a sync that begins before the owners of a table are taken", trap: "an owner gets a record in between: the same",
+			edits: []edit{{stretchGo, board, "	synced := s.db.beginSync()\n" + board}, {stretchGo, synced + " not", "	// not"}},
+			pkg:   pebble, run: "^TestFlightsThatShareAnOwner$",
+		},
+		{
+			name: "a table whose owners are not held", trap: "a direct message gets the slot of the table's entry: one of them is lost",
+			edits: []edit{{flightsGo, "	if s.flights.number.Load() == 0 {", "	if s.flights.number.Load() >= 0 {"}},
+			pkg:   pebble, run: "^TestFlight$",
+		},
+		{
+			name: "who waits for a table is not woken", trap: "a direct message waits until its context ends",
+			edits: []edit{{flightsGo, "	s.flights.wake()\n", ""}},
+			pkg:   pebble, run: "^TestFlight$",
+		},
+		{
+			name: "a late entry in a table without its mark", trap: "a retry does not find it: twice",
+			edits: []edit{
+				{pushGo, "(push.Entries[0].Deleted || onto.late(push))", "push.Entries[0].Deleted"},
+				{pushGo, "	if !onto.late(push) {", "	if p.tables != nil || !onto.late(push) {"},
+			},
+			pkg: pebble, run: "^TestStretchWithRecords$",
+		},
+		{
+			name: "tables that overlap in one call", trap: "the engine refuses them all",
+			edits: []edit{{"internal/pebblestore/intake.go", "		if overlaps(some, h) {", "		if false {"}},
+			pkg:   pebble, run: "^TestIntake$",
+		},
+	}
+}
