@@ -48,16 +48,29 @@ const (
 
 func crashOwner(n int) message.UserID { return message.UserID(fmt.Sprintf("owner-%d", n)) }
 
+// linkedAlone is a disk whose links exclude what holds the mutex. MemFS.Link takes its read lock twice, which waits for good if a clone begins between.
+type linkedAlone struct {
+	*vfs.MemFS
+	mu *sync.Mutex
+}
+
+func (l linkedAlone) Link(from, to string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.MemFS.Link(from, to)
+}
+
 // TestCrashWhileAppending takes images of the disk while writers append the same messages to the same inboxes, so
-// that each often finds what another is still waiting for. Another writer appends to these and many other inboxes at once, as tables. Each image holds what was acknowledged before it was
-// taken, once, and is sound: no gaps, whatever of the unsynced happened to reach the disk.
+// that each often finds what another is still waiting for. Another writer appends to these and many other inboxes at once, as tables. Each image holds
+// what was acknowledged before it was taken, once, and is sound: no gaps, whatever of the unsynced happened to reach the disk.
 func TestCrashWhileAppending(t *testing.T) {
 	t.Parallel()
 	for _, percent := range []int{0, 50, 100} {
 		t.Run(fmt.Sprintf("with %d percent of the unsynced", percent), func(t *testing.T) {
 			t.Parallel()
 			files := vfs.NewCrashableMem()
-			opts := options(t, files)
+			disk := linkedAlone{MemFS: files, mu: new(sync.Mutex)}
+			opts := options(t, disk)
 			opts.TableEntries = 2
 			db, err := pebblestore.Open(t.Context(), "store", opts)
 			require.NoError(t, err)
@@ -110,7 +123,9 @@ func TestCrashWhileAppending(t *testing.T) {
 					<-progress
 				}
 				before := acks.copy()
+				disk.mu.Lock()
 				image := files.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
+				disk.mu.Unlock()
 				requireSurvived(t, image, before)
 			}
 			require.NoError(t, writers.Wait())

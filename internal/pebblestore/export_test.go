@@ -326,3 +326,6 @@ func IdentityRecords(r identity.Record) []Record {
 		{Name: "list of identities", Key: listKey(r.User), Value: encodeValue(list)},
 	}
 }
+
+// LockOf returns the number of an owner's lock.
+func (db *DB) LockOf(owner message.UserID) uint64 { return db.inbox.keyed(owner).lock }

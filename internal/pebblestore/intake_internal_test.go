@@ -29,7 +29,8 @@ func TestIntake(t *testing.T) {
 		in := &intake{engine: engine, write: func(do func() error) { _ = do() }}
 		handOver := func(first, last string) <-chan error {
 			done := make(chan error, 1)
-			go func() { done <- in.add(t.Context(), &tables{paths: []string{first + last}, first: []byte(first), last: []byte(last)}) }()
+			tables := &tables{paths: []string{first + last}, first: []byte(first), last: []byte(last)}
+			go func() { done <- in.add(t.Context(), tables) }()
 			synctest.Wait()
 			return done
 		}

@@ -41,6 +41,16 @@ func tabling() []mutation {
 			pkg: pebble, run: "^TestStretchWithRecords$",
 		},
 		{
+			name: "tails that a failed table has left", trap: "the next entry goes above a slot that is empty",
+			edits: []edit{{stretchGo, "s.land(f.owners, applied)", "s.land(f.owners, true)"}},
+			pkg:   pebble, run: "^TestTablesFail$",
+		},
+		{
+			name: "a checkpoint beside tables", trap: "it has an entry of the log above one in a table that it lacks",
+			edits: []edit{{"internal/pebblestore/checkpoint.go", "	db.ingesting.Lock()\n	defer db.ingesting.Unlock()\n", ""}},
+			pkg:   pebble, run: "^TestCheckpointBesideTables$",
+		},
+		{
 			name: "tables that overlap in one call", trap: "the engine refuses them all",
 			edits: []edit{{"internal/pebblestore/intake.go", "		if overlaps(some, h) {", "		if false {"}},
 			pkg:   pebble, run: "^TestIntake$",

@@ -1,0 +1,101 @@
+package pebblestore_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fanmail/fanmail/internal/pebblestore"
+	"github.com/fanmail/fanmail/internal/storetest/messagetest"
+	"github.com/fanmail/fanmail/pkg/bucket"
+)
+
+// fly begins a large push of the first message to owners of a new store. Its table waits for the disk until land is called, which demands that
+// the push then ends.
+func fly(t *testing.T, owners string) (db *pebblestore.DB, land func()) {
+	t.Helper()
+	var first sync.Once
+	reached, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	db = watched(t, vfs.NewMem(), "store", func(call string) error {
+		if call == "sync.table" {
+			first.Do(func() { close(reached); <-goOn })
+		}
+		return nil
+	})
+	open := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(open) // closing the store needs it too
+	go func() { done <- pushTo(t, db, 1, owners) }()
+	<-reached
+	return db, func() { t.Helper(); open(); requireEnds(t, done) }
+}
+
+// waits begins a push that has to wait for a flight. No other call has waited for that.
+func waits(t *testing.T, db *pebblestore.DB, n int, owners string) (done chan error) {
+	t.Helper()
+	done = make(chan error, 1)
+	go func() { done <- pushTo(t, db, n, owners) }()
+	waitUntil(func() bool { return len(done) > 0 || db.AwaitsFlight() })
+	require.Empty(t, done, "it must wait")
+	return done
+}
+
+func requireEnds(t *testing.T, done chan error) {
+	t.Helper()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits without end")
+	}
+}
+
+// While a table is synced, what changes an inbox in it waits, and what changes another one does not, although it may share a lock.
+func TestFlight(t *testing.T) {
+	t.Parallel()
+	db, land := fly(t, "ci")
+	require.Equal(t, db.LockOf("c"), db.LockOf("g"))
+	waiting := waits(t, db, 2, "c")
+	for name, change := range map[string]func(ctx context.Context) error{
+		"push": func(ctx context.Context) error {
+			_, err := db.Inbox().Push(ctx, []bucket.Push{{Owner: "i", Entries: entriesOf(3, 1)}})
+			return err
+		},
+		"delete": func(ctx context.Context) error { return db.Inbox().Delete(ctx, "i", 0, messagetest.ID(1)) },
+		"empty": func(ctx context.Context) error {
+			_, err := db.Inbox().Empty(ctx, "i", 0, 0, messagetest.ID(1))
+			return err
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		require.ErrorIs(t, change(ctx), context.DeadlineExceeded, name)
+		cancel()
+	}
+	require.NoError(t, pushTo(t, db, 4, "g"))
+	requireInboxes(t, db, "g", 4)
+	land()
+	requireEnds(t, waiting)
+	require.NoError(t, pushTo(t, db, 5, "cgi"))
+	requireInboxes(t, db, "c", 1, 2, 5)
+	requireInboxes(t, db, "g", 4, 5)
+	requireInboxes(t, db, "i", 1, 5)
+	require.NoError(t, db.Engine().Flush())
+	require.EqualValues(t, 1, db.Engine().Metrics().Flush.AsIngestCount, "the table must have reached over the push beside it")
+}
+
+// Large pushes that share an owner end, whichever is the first. One that waits has no owner.
+func TestFlightsThatShareAnOwner(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ first, second, other string }{{"ab", "bc", "c"}, {"bc", "ab", "a"}} {
+		db, land := fly(t, test.first)
+		waiting := waits(t, db, 2, test.second)
+		require.NoError(t, pushTo(t, db, 3, test.other))
+		land()
+		requireEnds(t, waiting)
+		requireInboxes(t, db, "b", 1, 2)
+		requireInboxes(t, db, test.other, 3, 2)
+	}
+}
