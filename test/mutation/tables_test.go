@@ -15,12 +15,12 @@ func tabling() []mutation {
 		{
 			name: "a table without a sync of the log", trap: "after a crash an entry of the table is above a slot that is empty",
 			edits: []edit{{stretchGo, synced, "	synced := func() {} //"}},
-			pkg:   pebble, run: "^TestFlightsThatShareAnOwner$",
+			pkg:   pebble, run: "^TestCrashAfterTables$",
 		},
 		{
 			name: "a sync that begins before the owners of a table are taken", trap: "an owner gets a record in between: the same",
 			edits: []edit{{stretchGo, board, "	synced := s.db.beginSync()\n" + board}, {stretchGo, synced + " not", "	// not"}},
-			pkg:   pebble, run: "^TestFlightsThatShareAnOwner$",
+			pkg:   pebble, run: "^TestCrashAfterTables$",
 		},
 		{
 			name: "a table whose owners are not held", trap: "a direct message gets the slot of the table's entry: one of them is lost",
