@@ -48,7 +48,7 @@ func TestStretches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db, tables := countTables(t)
-			for _, owner := range strings.Split(test.inMemory, "") {
+			for owner := range strings.SplitSeq(test.inMemory, "") {
 				require.NoError(t, pushTo(t, db, 1, owner))
 			}
 			require.NoError(t, pushTo(t, db, 2, stretchOwners))
@@ -57,7 +57,7 @@ func TestStretches(t *testing.T) {
 			require.NoError(t, pushTo(t, db, 3, stretchOwners))
 			require.Equal(t, test.tables+1, tables.Load())
 			require.Zero(t, db.Engine().Metrics().Flush.AsIngestCount, "a table reached over an entry in memory")
-			for _, owner := range strings.Split(stretchOwners, "") {
+			for owner := range strings.SplitSeq(stretchOwners, "") {
 				want := []int{1, 2, 3}
 				if !strings.Contains(test.inMemory, owner) {
 					want = want[1:]
@@ -75,7 +75,7 @@ func TestStretchWithRecords(t *testing.T) {
 	want := make(map[message.UserID][]bucket.Entry)
 	push := func(n int, change func(pushes []bucket.Push)) {
 		var pushes []bucket.Push
-		for _, owner := range strings.Split(stretchOwners, "") {
+		for owner := range strings.SplitSeq(stretchOwners, "") {
 			pushes = append(pushes, bucket.Push{Owner: message.UserID(owner), Sequence: 1, Entries: entriesOf(n, 1)})
 		}
 		change(pushes)
