@@ -82,7 +82,7 @@ func (in *intake) handOver(ctx context.Context) {
 	}
 }
 
-// next takes those that wait, the first and all that overlap with none before them: the engine refuses tables that do.
+// next takes the first of those that wait, and each further one that overlaps with none that it has taken: the engine refuses tables that do.
 func (in *intake) next() (some []*handover) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

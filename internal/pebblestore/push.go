@@ -92,8 +92,8 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) (_ []bucket.Outc
 	return outcomes, nil
 }
 
-// pushSorted applies pushes. It writes large ones as tables, unless a checkpoint is being made. That copies the tables first and the log later, and could
-// miss an entry in a table below one in the log.
+// pushSorted applies pushes. It writes large ones as tables, unless a checkpoint is being made. That copies the tables first and the log later,
+// and could miss an entry in a table below one in the log.
 func (s *Inbox) pushSorted(ctx context.Context, work []keyed, outcomes []bucket.Outcome) (err error) {
 	p := &pusher{db: s.db, encoder: newEncoder(s.size)}
 	if entriesOf(work) >= s.tableEntries && s.db.ingesting.TryRLock() {

@@ -97,9 +97,9 @@ func (s *Inbox) stretch(part, rest []keyed) (one stretch, _ []keyed, err error) 
 	return one, rest, nil
 }
 
-// pushTables applies the pushes of a stretch, and writes what they add as tables, which the engine takes over beside its log and memtables. That takes a
-// fraction of the processor time. An entry in a table is durable at once. So everything written before must be durable first: otherwise what a
-// crash leaves may have holes.
+// pushTables applies the pushes of a stretch, and writes what they add as tables, which the engine takes over beside its log and memtables. That
+// takes a fraction of the processor time. An entry in a table is durable at once. So everything written before must be durable first: otherwise
+// what a crash leaves may have holes.
 func (s *Inbox) pushTables(ctx context.Context, p *pusher, f stretch, outcomes []bucket.Outcome) (err error) {
 	if err := s.board(ctx, f.owners); err != nil {
 		return err
