@@ -38,7 +38,7 @@ func run(ctx context.Context, p program.Process) int {
 	}
 	root.SetFlagErrorFunc(program.FlagError)
 	root.AddCommand(
-		newLayouts(p), newFind(p), newCounts(p), newDormancy(p), newExpire(p), newIdentities(p), newSight(p), newStreams(p), newPlot(p), newSender(p),
+		newLayouts(p), newFind(p), newCounts(p), newDormancy(p), newExpire(p), newIdentities(p), newPages(p), newSight(p), newStreams(p), newPlot(p), newSender(p),
 		newStreamServer(p),
 	)
 	return program.Run(ctx, p, root)
@@ -137,6 +137,26 @@ func newCounts(p program.Process) *cobra.Command {
 	c.Number(&o.Requests, "requests", 1, "number of requests of each kind")
 	c.Number(&o.Dormant, "dormant", 0, "number of dormant users whose inboxes are counted")
 	c.Number(&o.Flagged, "flagged", 0, "number of buckets of each inbox in which a message is marked")
+	return c.Command
+}
+
+func newPages(p program.Process) *cobra.Command {
+	o := PagesOptions{Users: 1_000_000, Messages: 8, Pages: 1000}
+	c := command.New(p, &cobra.Command{
+		Use:   "pages",
+		Short: "Measure pages that nothing has cached",
+		Long: "Measure the newest pages of random inboxes in a large store: cold, when neither the store nor the system has cached\n" +
+			"its files (not on MongoDB, nor on a file system in memory), and warm, when they were just read.",
+	}, func(ctx context.Context, e bench.Env) (Report, error) { return env{e}.Pages(ctx, o) })
+	c.Number(&o.Users, "users", 1, "number of inboxes")
+	c.Number(&o.Messages, "messages", 1, "number of messages in each inbox")
+	c.Number(&o.Pages, "pages", 1, "number of inboxes that are read")
+	c.Check(func() error {
+		if o.Pages > o.Users {
+			return fmt.Errorf("--pages is %d, and there are %d inboxes: give at most as many", o.Pages, o.Users)
+		}
+		return nil
+	})
 	return c.Command
 }
 

@@ -111,6 +111,19 @@ func TestSight(t *testing.T) {
 	}
 }
 
+// TestPages reads pages cold where the system can forget files, and warm.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	want := map[string][]string{"warm": {"page p50", "page p99"}}
+	if forgets, err := dropCached(dir); forgets {
+		want["cold"] = want["warm"]
+	} else {
+		require.NoError(t, err)
+	}
+	require.Equal(t, want, names(report(t, "pages --users 30 --messages 3 --pages 10", "--dir", dir)))
+}
+
 // TestFind finds as many messages as match, whether the attributes were declared before or not.
 func TestFind(t *testing.T) {
 	t.Parallel()

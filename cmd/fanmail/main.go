@@ -10,6 +10,7 @@ import (
 )
 
 func main() {
+	program.ShareCores()
 	os.Exit(cli.Main(program.Signals(), program.Process{
 		Args: os.Args[1:], Env: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -55,6 +56,14 @@ func (f watchedFile) Sync() error {
 		return err
 	}
 	return f.File.Sync()
+}
+
+// SyncData is what the engine calls for the log.
+func (f watchedFile) SyncData() error {
+	if err := f.disk.see("sync", f.name); err != nil {
+		return err
+	}
+	return f.File.SyncData()
 }
 
 // watched opens the store in a folder, with one partition, whose pushes are tables from 2 entries on.
@@ -218,4 +227,27 @@ func TestCrashAfterTables(t *testing.T) {
 			requireInboxes(t, db, "b", 1, 3)
 		})
 	}
+}
+
+// Tables are handed over only when everything written before is on the disk, however long that takes.
+func TestTablesWaitForTheLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var slow, synced atomic.Bool
+		db := watched(t, vfs.NewMem(), "store", func(call string) error {
+			switch {
+			case !slow.Load():
+			case call == "sync.log":
+				<-time.After(time.Minute) // passes when everybody else waits
+				synced.Store(true)
+			case call == "open.table":
+				require.True(t, synced.Load())
+			}
+			return nil
+		})
+		slow.Store(true)
+		require.NoError(t, pushTo(t, db, 1, "ab"))
+		require.EqualValues(t, 1, db.Engine().Metrics().Ingest.Count)
+		slow.Store(false)
+	})
 }

@@ -23,6 +23,11 @@ func tabling() []mutation {
 			pkg:   pebble, run: "^TestCrashAfterTables$",
 		},
 		{
+			name: "a sync of the log that is awaited after the tables", trap: "a crash between leaves the same",
+			edits: []edit{{stretchGo, "	synced()\n", "	defer synced()\n"}},
+			pkg:   pebble, run: "^TestTablesWaitForTheLog$",
+		},
+		{
 			name: "a table whose owners are not held", trap: "a direct message gets the slot of the table's entry: one of them is lost",
 			edits: []edit{{flightsGo, "	if s.flights.number.Load() == 0 {", "	if s.flights.number.Load() >= 0 {"}},
 			pkg:   pebble, run: "^TestFlight$",
