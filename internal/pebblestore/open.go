@@ -302,12 +302,13 @@ func engineOptions(opts Options, files *files, lock *pebble.Lock, stalls *stalls
 	}
 	o.LBaseMaxBytes = baseLevelBytes
 	o.TargetFileSizes[0] = fileBytes
-	o.Levels[0].BlockSize = blockBytes // and so that of all levels
+	o.Levels[0].BlockSize = blockBytes
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	o.L0CompactionThreshold = 2 * mergedLayers // Pebble counts each layer twice
 	o.L0StopWritesThreshold = overcrowded
 	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{func() pebble.BlockPropertyCollector { return markTable{} }}
 	o.DisableAutomaticCompactions = opts.noCompactions
+	o.EnsureDefaults() // which gives all levels the blocks of the first: the tables that we write are made by these options, too
 	return o
 }
 

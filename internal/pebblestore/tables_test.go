@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -143,6 +144,27 @@ func TestTablesFail(t *testing.T) {
 			requireInboxes(t, db, "c", 1, 3, 2)
 		})
 	}
+}
+
+// The blocks of tables are as large as those of the engine's own files.
+func TestTablesHaveLargeBlocks(t *testing.T) {
+	t.Parallel()
+	db := watched(t, vfs.NewMem(), "store", func(string) error { return nil })
+	const owners, bytes, block = 256, 1 << 10, 32 << 10
+	entry := bucket.EntryOf(messagetest.Message(1, "ada"))
+	entry.Body = strings.Repeat("x", bytes)
+	pushes := make([]bucket.Push, owners)
+	for i := range pushes {
+		pushes[i] = bucket.Push{Owner: message.UserID(fmt.Sprintf("%03d", i)), Entries: []bucket.Entry{entry}}
+	}
+	_, err := db.Inbox().Push(t.Context(), pushes)
+	require.NoError(t, err)
+	levels, err := db.Engine().SSTables(pebble.WithProperties())
+	require.NoError(t, err)
+	tables := slices.Concat(levels...)
+	newest := tables[len(tables)-1]
+	require.EqualValues(t, owners, newest.Properties.NumEntries)
+	require.InDelta(t, owners*bytes/block, newest.Properties.NumDataBlocks, 2)
 }
 
 // A store that is opened after a crash removes the tables that the engine had not taken over.
