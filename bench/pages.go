@@ -43,7 +43,7 @@ func (e env) Pages(ctx context.Context, o PagesOptions) (_ Report, err error) {
 		}
 	}
 	report := Report{Benchmark: "pages", Store: e.Config.Store}
-	read := rand.New(rand.NewPCG(1, 2)).Perm(o.Users)[:o.Pages]
+	read := rand.New(rand.NewPCG(1, 2)).Perm(o.Users)[:o.Pages] //nolint:gosec // each run reads the same
 	for _, name := range cases {
 		e.Tell(fmt.Sprintf("reading %d pages, %s", o.Pages, name))
 		took := make(bench.Times, o.Pages)
