@@ -23,9 +23,9 @@ const (
 	// chunksPerBatch is into how many chunks a batch divides the recipients that it appends to. The batch may append
 	// all of them at the same time, while it reads the next one.
 	chunksPerBatch = 4
-	// entriesPerOwner bounds the entries of a chunk, as a multiple of its owners. A chunk whose recipients each get
-	// dozens of messages ends early.
-	entriesPerOwner = 2
+	// entriesPerChunk bounds the memory of a chunk. One whose recipients each get dozens of messages ends early. It is not a multiple of the
+	// owners: small batches behind many messages would need a round trip for a few owners.
+	entriesPerChunk = 8000
 )
 
 // The cost of a recipient. A batch ends at a cost limit, not at a recipient count: skipping a dormant follower takes a store about 1/8 of

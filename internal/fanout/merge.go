@@ -61,7 +61,7 @@ func newMerger(streams []*stream, bound message.UserID) *merger {
 // addressed whether the job has an entry for the user.
 func (m *merger) next(ctx context.Context, limit int, addressed func(*job, recipient) bool) (chunk, error) {
 	var c chunk
-	for c.passed < limit && len(c.jobs) < limit*entriesPerOwner {
+	for c.passed < limit && len(c.jobs) < entriesPerChunk {
 		if err := m.refill(ctx); err != nil {
 			return c, err
 		}

@@ -37,3 +37,20 @@ func TestNamedRecipientsAreNotCopied(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 }
+
+// Behind many messages, a few recipients are not divided into chunks: each takes a store a round trip. Only memory divides them.
+func TestChunkOfManyMessages(t *testing.T) {
+	t.Parallel()
+	to := []message.UserID{"ada", "bob", "cid", "dan", "eve"}
+	for messages, owners := range map[int]int{100: len(to), entriesPerChunk/2 - 1: 3} {
+		jobs := make([]*job, messages)
+		for i := range jobs {
+			jobs[i] = &job{message: message.Message{To: to}}
+		}
+		b := &batch{pass: pass{opts: Options{Partitions: 1}}}
+		c, err := newMerger(b.streams(jobs, ""), "").next(t.Context(), len(to), func(*job, recipient) bool { return true })
+		require.NoError(t, err)
+		require.Equal(t, to[:owners], c.owners)
+		require.Len(t, c.jobs, owners*messages)
+	}
+}
