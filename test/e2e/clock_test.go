@@ -87,7 +87,7 @@ func testClockIsSet(t *testing.T, on store, limit int) {
 	feed := w.feed(ctx, w.contents(w.messages), on.clockPace())
 	// While the clock is ahead, each message occupies a connection.
 	driver := w.drive(ctx, "--connections", "256", "--timeout", "20m", "--json")
-	w.setTheClocks(ctx, clocks, driver)
+	w.setTheClocks(ctx, clocks, feed, driver)
 	total := feed.end()
 	require.Zero(t, driver.Code(ctx), "publishing failed")
 	t.Log(driver.Stdout())
@@ -147,13 +147,17 @@ func (c *clocks) note(until time.Time) {
 	}
 }
 
+// messagesPerOffset is the most that is published between two changes: about what is published anyway where the store keeps up.
+const messagesPerOffset = 250
+
 // setTheClocks sets the clocks to all of their offsets, while users return again and again. Before each change it waits until requests of every
 // kind have been answered.
-func (w *world) setTheClocks(ctx context.Context, c *clocks, driver *testenv.Process) {
+func (w *world) setTheClocks(ctx context.Context, c *clocks, feed *feed, driver *testenv.Process) {
 	w.Helper()
 	comeBack := func() *testenv.Process { return w.comeBack(ctx, "--pace", "20") }
 	back := comeBack()
 	for last := len(c.lists[0]) - 1; ; c.step(ctx) {
+		feed.pauseAfter(messagesPerOffset)
 		target := w.answers(ctx, c.server.URLs())
 		for route, more := range map[string]int{"POST /v1/messages": 10, "GET /v1/users/{user}/inbox": 10, "POST /v1/users/{user}/login": 1} {
 			target[route] += more

@@ -4,8 +4,10 @@ package e2e_test
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,9 +18,13 @@ import (
 type feed struct {
 	stop  func()
 	ended chan struct{}
-	lines int
+	lines atomic.Int64
+	limit atomic.Int64 // of lines
 	err   error
 }
+
+// pauseAfter lets the feed go on for so many messages. A store that is behind can catch up then, however slow it is.
+func (f *feed) pauseAfter(messages int) { f.limit.Store(f.lines.Load() + int64(messages)) }
 
 // feed makes the driver read messages from a pipe. It repeats the given messages at pace messages per second.
 func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
@@ -29,16 +35,20 @@ func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
 	require.NoError(w, err)
 	ctx, stop := context.WithCancel(ctx)
 	f := &feed{stop: stop, ended: make(chan struct{})}
+	f.limit.Store(math.MaxInt64)
 	go func() {
 		defer close(f.ended)
 		ticker := time.NewTicker(time.Second / time.Duration(pace))
 		defer ticker.Stop()
-		for n := 0; ctx.Err() == nil && f.err == nil; n++ {
-			line := messages[n%len(messages)]
+		for ctx.Err() == nil && f.err == nil {
 			select {
 			case <-ticker.C:
-				if _, f.err = pipe.WriteString(line); f.err == nil {
-					f.lines++
+				n := f.lines.Load()
+				if n >= f.limit.Load() {
+					continue
+				}
+				if _, f.err = pipe.WriteString(messages[int(n)%len(messages)]); f.err == nil {
+					f.lines.Add(1)
 				}
 			case <-ctx.Done():
 			}
@@ -61,5 +71,5 @@ func (w *world) feed(ctx context.Context, messages []string, pace int) *feed {
 // end lets the driver finish, and returns the number of messages that it received.
 func (f *feed) end() int {
 	f.stop()
-	return f.lines
+	return int(f.lines.Load())
 }

@@ -53,6 +53,7 @@ func killAmidTables(t *testing.T, kills int) {
 	ctx := bounded(t, time.Duration(kills)*time.Minute)
 	w := newWorld(ctx, t, embedded, impatient(map[string]string{
 		"partitions": "2", "fanout.direct_max": "20", "fanout.medium_max": "1000", "embedded.memtable": "1MiB", "embedded.table_entries": "50",
+		"fanout.max_attempts": "1000", // each kill is one, and a busy machine may finish no task between thirty of them
 	}))
 	server := w.start(ctx)
 	var follows strings.Builder
