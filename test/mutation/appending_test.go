@@ -4,8 +4,8 @@ const (
 	appendGo      = "pkg/bucket/append.go"
 	pendingGo     = "pkg/bucket/pending.go"
 	suiteTraps    = "^TestModel$/^Append$/avoids_the_trap_of"
-	pebblePush    = "^TestConformance$/^Inbox$/^Push$"
-	pebbleDeletes = "^TestConformance$/^Inbox$/^Delete"
+	pebblePush    = "^TestConformance$/^log$/^Inbox$/^Push$"
+	pebbleDeletes = "^TestConformance$/^log$/^Inbox$/^Delete"
 )
 
 // appending are the shortcuts of appending an entry exactly once.

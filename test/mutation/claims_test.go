@@ -9,7 +9,7 @@ const (
 	identitiesGo     = "internal/identities/service.go"
 	recordsGo        = "internal/pebblestore/identities.go"
 	claims           = "./internal/identities"
-	pebbleIdentities = "^TestConformance$/^Identities$"
+	pebbleIdentities = "^TestConformance$/^log$/^Identities$"
 )
 
 // claiming are the shortcuts of claiming identities, and of topics that are deleted beside their subscribers.

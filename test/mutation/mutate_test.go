@@ -150,5 +150,6 @@ func (b *baselines) pass(t *testing.T, m mutation) {
 		out, failed := run(t, build(t, m.pkg, empty), m.pkg, m.run)
 		require.False(t, failed, "it fails without a mutation:\n%s", tail(out))
 		require.Contains(t, out, "--- PASS", "%s runs nothing", m.run)
+		require.NotContains(t, out, "no tests to run", "%s runs a test, but none within it", m.run)
 	})
 }

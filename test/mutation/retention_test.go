@@ -1,7 +1,7 @@
 package mutation_test
 
 const (
-	pebbleEmpty = "^TestConformance$/^Inbox$/^Empty$"
+	pebbleEmpty = "^TestConformance$/^log$/^Inbox$/^Empty$"
 	purgeGo     = "pkg/userstate/purge.go"
 	keeperGo    = "internal/retention/keep.go"
 	roundGo     = "internal/retention/round.go"
