@@ -21,8 +21,8 @@ import (
 
 const (
 	// chunksPerBatch is into how many chunks a batch divides the recipients that it appends to. The batch may append
-	// all of them at the same time, while it reads the next one.
-	chunksPerBatch = 4
+	// all of them at the same time, while it reads the next one. More chunks are smaller ones: each costs the embedded store a file.
+	chunksPerBatch = 2
 	// entriesPerChunk bounds the memory of a chunk. One whose recipients each get dozens of messages ends early. It is not a multiple of the
 	// owners: small batches behind many messages would need a round trip for a few owners.
 	entriesPerChunk = 8000

@@ -56,6 +56,8 @@ const (
 	blockBytes = 32 << 10
 	// mergedLayers is at how many unmerged layers Pebble begins to merge, twice its default, so that it rewrites an entry half as often.
 	mergedLayers = 4
+	// compactions run at once. One alone leaves processors idle after a large fan-out, and its layers to the reads meanwhile.
+	compactions = 2
 	// engineFormat is fixed, so that an upgrade of Pebble alone does not make data unreadable for the previous release.
 	engineFormat = pebble.FormatTableFormatV6
 	// stripesPerTable is large, so that calls rarely share a lock by chance.
@@ -306,6 +308,7 @@ func engineOptions(opts Options, files *files, lock *pebble.Lock, stalls *stalls
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	o.L0CompactionThreshold = 2 * mergedLayers // Pebble counts each layer twice
 	o.L0StopWritesThreshold = overcrowded
+	o.CompactionConcurrencyRange = func() (int, int) { return compactions, compactions }
 	o.BlockPropertyCollectors = []func() pebble.BlockPropertyCollector{func() pebble.BlockPropertyCollector { return markTable{} }}
 	o.DisableAutomaticCompactions = opts.noCompactions
 	o.EnsureDefaults() // which gives all levels the blocks of the first: the tables that we write are made by these options, too
