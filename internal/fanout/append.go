@@ -51,7 +51,8 @@ type pass struct {
 type job struct {
 	message message.Message
 	entry   bucket.Entry
-	order   int // among the jobs of the pass, which are ascending by message id
+	sent    time.Time // of message, which tells it from its id
+	order   int       // among the jobs of the pass, which are ascending by message id
 
 	counts progress.Counts // the deliveries of this pass
 	passed tally.Counters  // those whom this pass skips: they count if the pass is recorded
@@ -65,6 +66,9 @@ type job struct {
 	recorded progress.Scan // the stored record, as read when the batch began
 	scan     progress.Scan // recorded, joined to the position of the batch
 }
+
+// set makes the job deliver a message.
+func (j *job) set(m message.Message) { j.message, j.entry, j.sent = m, bucket.EntryOf(m), m.Sent() }
 
 // appendCall is one call of the Appender: the entries for the owners of one chunk.
 type appendCall struct {
@@ -180,6 +184,9 @@ func (p *pass) handle(ctx context.Context, h *handling) error {
 	return nil
 }
 
+// likely returns how many of n owners are as one of whom the first comes after so many others.
+func likely(n, before int) int { return n/(before+1) + 1 }
+
 // lookUp looks up the owners of a chunk and returns its append call. A message that was sent after an owner's horizon
 // is left to rehydration. An owner whose record is damaged is skipped, too.
 func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
@@ -206,13 +213,15 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 		delivered = delivered[:0]
 		leftToGap := false
 		for _, j := range c.jobsOf(i) {
-			sent := j.message.Sent()
-			if state.Deliver(sent) {
+			if state.Deliver(j.sent) {
 				delivered = append(delivered, j)
 				continue
 			}
-			leftToGap = leftToGap || state.InGap(sent)
-			call.skips = append(call.skips, skip{job: j, reason: skipReason(state, sent), viewed: state.LastViewed})
+			leftToGap = leftToGap || state.InGap(j.sent)
+			if call.skips == nil {
+				call.skips = make([]skip, 0, likely(len(c.jobs), i))
+			}
+			call.skips = append(call.skips, skip{job: j, reason: skipReason(state, j.sent), viewed: state.LastViewed})
 		}
 		if leftToGap {
 			owed = append(owed, *state)
@@ -221,9 +230,9 @@ func (p *pass) lookUp(ctx context.Context, c *chunk) (*appendCall, error) {
 			continue
 		}
 		a := bucket.Append{Owner: owner, Hint: state.Head}
-		if call.appends == nil { // mostly the others are active, too
-			rest := len(c.owners) - i
-			call.appends, call.jobs, call.viewed = make([]bucket.Append, 0, rest), make([][]*job, 0, rest), make([]time.Time, 0, rest)
+		if call.appends == nil {
+			n := likely(len(c.owners)-i, i)
+			call.appends, call.jobs, call.viewed = make([]bucket.Append, 0, n), make([][]*job, 0, n), make([]time.Time, 0, n)
 		}
 		var jobs []*job
 		if last := len(call.appends) - 1; last >= 0 && slices.Equal(delivered, call.jobs[last]) {
@@ -260,7 +269,7 @@ func (p *pass) append(ctx context.Context, call *appendCall) (err error) {
 		appended += result.New
 		for _, j := range call.jobs[i][len(call.jobs[i])-result.New:] { // the others were there, or which is not known
 			delivered.DeliveredBytes += j.size()
-			delivered.Away[tally.Step(call.viewed[i], j.message.Sent())]++
+			delivered.Away[tally.Step(call.viewed[i], j.sent)]++
 		}
 		if there := len(call.appends[i].Entries) - result.New; there > 0 {
 			duplicates += max(0, there-headStarted(call.appends[i].Owner, call.jobs[i]))
@@ -321,7 +330,7 @@ func (s *skip) tally() {
 	switch s.reason {
 	case skipDormant:
 		passed.Skipped.Dormant++
-		passed.Away[tally.Step(s.viewed, s.job.message.Sent())]++
+		passed.Away[tally.Step(s.viewed, s.job.sent)]++
 	case skipNeverSeen:
 		passed.Skipped.NeverSeen++
 	default:

@@ -12,7 +12,6 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/tracing"
-	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -200,7 +199,8 @@ func (b *batch) admit(ctx context.Context, jobs []*job, found []message.Found) (
 		case err != nil:
 			return i, err
 		}
-		j.message, j.entry, j.order = stored.Message, bucket.EntryOf(stored.Message), len(b.jobs)
+		j.set(stored.Message)
+		j.order = len(b.jobs)
 		if b.room -= j.memory(); b.room < 0 && len(b.jobs) > 0 {
 			return i, nil
 		}

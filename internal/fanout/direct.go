@@ -12,7 +12,6 @@ import (
 	"github.com/fanmail/fanmail/internal/progress"
 	"github.com/fanmail/fanmail/internal/tally"
 	"github.com/fanmail/fanmail/internal/tracing"
-	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -74,7 +73,8 @@ func (r *Router) deliver(ctx context.Context, mailings []*mailing) (unended map[
 	sorted := slices.SortedFunc(slices.Values(mailings), func(x, y *mailing) int { return x.message.ID.Compare(y.message.ID) })
 	streams, jobs := make([]*stream, len(mailings)), make([]*job, len(mailings))
 	for i, l := range sorted {
-		l.job = &job{message: l.message, entry: bucket.EntryOf(l.message), order: i}
+		l.job = &job{order: i}
+		l.job.set(l.message)
 		jobs[i] = l.job
 		streams[i] = &stream{jobs: []*job{l.job}, buffer: l.audience.recipients, ended: true}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/fanmail/fanmail/internal/bus"
 	"github.com/fanmail/fanmail/internal/panics"
 	"github.com/fanmail/fanmail/internal/tracing"
-	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/event"
 	"github.com/fanmail/fanmail/pkg/message"
 )
@@ -109,7 +108,8 @@ func (h *headStarter) deliver(ctx context.Context, start headStart) error {
 	users := start.message.To[:min(len(start.message.To), h.opts.DirectMax)]
 	for owners := range slices.Chunk(users, ownersTogether) {
 		p := &pass{stores: h.stores, bus: h.bus, opts: h.opts, reach: h.reach, metrics: h.metrics.lanes[start.lane]}
-		j := &job{message: start.message, entry: bucket.EntryOf(start.message)}
+		j := new(job)
+		j.set(start.message)
 		if err := p.appendAll(ctx, []*stream{{jobs: []*job{j}, buffer: recipientsOf(owners), ended: true}}); err != nil {
 			return err
 		}
