@@ -162,7 +162,7 @@ type pusher struct {
 	encoded [][]byte
 	key     []byte
 	// it is made when the first tail is not known: it must see the writes of other calls before the owners were taken.
-	it *pebble.Iterator
+	it walk
 	// Either batch or tables is set, and gets the records.
 	batch  *pebble.Batch
 	tables *tables
@@ -207,16 +207,16 @@ func (p *pusher) turn(n int) {
 
 // openIter makes the iterator, unless there is one.
 func (p *pusher) openIter() (err error) {
-	if p.it == nil {
-		p.it, err = p.db.iterate([]byte{byte(spaceInbox)})
+	if p.it.Iterator == nil {
+		p.it.Iterator, err = p.db.iterate([]byte{byte(spaceInbox)})
 	}
 	return err
 }
 
 func (p *pusher) closeIter(err *error) {
-	if p.it != nil {
-		closeIter(p.it, err)
-		p.it = nil
+	if p.it.Iterator != nil {
+		closeIter(p.it.Iterator, err)
+		p.it.Iterator = nil
 	}
 }
 
@@ -297,11 +297,11 @@ func (p *pusher) admit(w *keyed) (onto state, applies bool, err error) {
 }
 
 // few is the number of records up to which stepping through a bucket is cheaper than searching for its highest record.
-const few = 2
+const few = 12
 
 // look reads the highest record of a bucket. If the previous bucket had at most few records, this one probably has few, too,
-// because it follows soon in the order of owners. Then look steps from the lowest record, which Pebble finds from its position, to
-// the highest. Otherwise it searches for the highest record, which costs twice as much.
+// because it follows soon in the order of owners. Then look steps from the lowest record, where the previous one mostly ended, to
+// the highest. Otherwise it searches for the highest record, which costs several times as much as a step.
 func (p *pusher) look(sequence uint32) (onto state, exists bool, err error) {
 	if err := p.openIter(); err != nil {
 		return state{}, false, err
@@ -325,30 +325,29 @@ func (p *pusher) look(sequence uint32) (onto state, exists bool, err error) {
 		p.fewer = true
 		return state{}, false, nil
 	}
-	r, err := entryAt(p.it)
+	r, err := entryAt(p.it.Iterator)
 	_, slot := placeOf(key)
 	p.fewer = slot < few
 	return state{slots: slot + 1, last: r.last}, true, err
 }
 
-// pass steps through the records of a bucket from the lowest one. If there are more than few, it stops and returns passed as false.
+// pass steps through the records of a bucket from the lowest one. If there are more than few, it stops and returns passed as false. Only damage of
+// the highest record is an error.
 func (p *pusher) pass(sequence uint32) (onto state, exists, passed bool, err error) {
 	prefix := len(p.key)
 	p.key = appendPlace(p.key, sequence, 0)
-	found := p.it.SeekGE(p.key)
+	found := p.it.seek(p.key)
 	p.key = p.key[:prefix]
 	for ; found && inBucket(p.it.Key(), p.key, sequence); found = p.it.Next() {
 		_, slot := placeOf(p.it.Key())
 		if slot >= few {
 			return state{}, false, false, nil
 		}
-		r, err := entryAt(p.it)
-		if err != nil {
-			return state{}, false, false, err
-		}
+		var r entryRecord
+		r, err = entryAt(p.it.Iterator)
 		onto, exists = state{slots: slot + 1, last: r.last}, true
 	}
-	return onto, exists, true, p.it.Error()
+	return onto, exists, true, cmp.Or(p.it.Error(), err)
 }
 
 // search reads a bucket's records. It returns the floor, and whether the bucket has any of the ids to push.
@@ -361,7 +360,7 @@ func (p *pusher) search(push *bucket.Push) (floor message.ID, held bool, err err
 	found := p.it.SeekGE(p.key)
 	p.key = p.key[:prefix]
 	for ; found && inBucket(p.it.Key(), p.key, push.Sequence); found = p.it.Next() {
-		r, err := entryAt(p.it)
+		r, err := entryAt(p.it.Iterator)
 		if err != nil {
 			return message.ID{}, false, err
 		}

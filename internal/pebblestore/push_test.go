@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
@@ -75,5 +76,44 @@ func TestPushOfOneIDWithOtherContents(t *testing.T) {
 		buckets, err := bucket.ReadSection(t.Context(), db.Inbox(), bucket.Section{Owner: push.Owner}, bucket.AllFields)
 		require.NoError(t, err)
 		require.Equal(t, push.Entries, buckets[0].Entries)
+	}
+}
+
+// A push to an inbox whose end is not remembered needs the highest record. Damage of another one does not prevent it.
+func TestPushNeedsTheHighestRecord(t *testing.T) {
+	t.Parallel()
+	const highest = 2
+	for damaged := range highest + 1 {
+		t.Run(fmt.Sprintf("record %d is damaged", damaged), func(t *testing.T) {
+			t.Parallel()
+			opts := options(t, vfs.NewMem())
+			opts.Partitions = 1
+			push := func(db *pebblestore.DB, n int) error {
+				pushes := []bucket.Push{{Owner: "ann"}, {Owner: "bob"}} // only the first one is searched for
+				for i := range pushes {
+					pushes[i].Entries = []bucket.Entry{bucket.EntryOf(messagetest.Message(n, "ada"))}
+				}
+				outcomes, err := db.Inbox().Push(t.Context(), pushes)
+				for _, outcome := range outcomes {
+					require.True(t, err != nil || outcome.Applied)
+				}
+				return err
+			}
+			db, err := pebblestore.Open(t.Context(), "store", opts)
+			require.NoError(t, err)
+			for n := range highest + 1 {
+				require.NoError(t, push(db, n+1))
+			}
+			require.NoError(t, db.Engine().Set(pebblestore.EntryKey(0, "bob", 0, damaged), []byte{1}, pebble.Sync))
+			require.NoError(t, db.Close())
+			db, err = pebblestore.Open(t.Context(), "store", opts)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, db.Close()) })
+			if err := push(db, highest+2); damaged == highest {
+				require.ErrorIs(t, err, pebblestore.ErrCorrupt)
+			} else {
+				require.NoError(t, err)
+			}
+		})
 	}
 }

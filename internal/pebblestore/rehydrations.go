@@ -92,7 +92,7 @@ func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (due []
 		return nil, err
 	}
 	defer closeIter(users, &err)
-	states := stateWalk{it: users}
+	states := walk{Iterator: users}
 	alive := timePrefix(spaceLeases, dead.Before.Add(time.Millisecond-1)) // a lease that ends earlier in the same millisecond is dead
 	ahead := timePrefix(spaceLeases, dead.After.Add(time.Millisecond))
 	for found := it.First(); found && len(due) < limit; found = it.Next() {
@@ -101,7 +101,7 @@ func (s *Users) Due(ctx context.Context, dead userstate.Dead, limit int) (due []
 		}
 		user := leaseUser(it.Key())
 		l := userstate.Looked{State: userstate.State{User: user}}
-		err := states.to(s.key(user), &l.State)
+		err := states.state(s.key(user), &l.State)
 		if err == nil && !rehydrates(l.State) {
 			err = fmt.Errorf("rehydration of %s: %w", user, corrupt(spaceLeases))
 		}

@@ -1,7 +1,6 @@
 package pebblestore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -53,12 +52,12 @@ func (s *Users) Lookup(ctx context.Context, users []message.UserID) (_ []usersta
 	}
 	defer closeIter(it, &err)
 	found := make([]userstate.Looked, len(users))
-	walk := stateWalk{it: it}
+	states := walk{Iterator: it}
 	var key []byte
 	for i, user := range users {
 		key = appendUser(key[:0], partition.Of(user, s.db.partitions), user)
 		found[i].State.User = user
-		if found[i].Err, err = ofUser(walk.to(key, &found[i].State)); err != nil {
+		if found[i].Err, err = ofUser(states.state(key, &found[i].State)); err != nil {
 			return nil, err
 		}
 	}
@@ -73,47 +72,16 @@ func ofUser(err error) (damage, failure error) {
 	return nil, err
 }
 
-const (
-	// fewSteps is how many users a walk steps over before it searches. A step is cheaper than a search.
-	fewSteps = 2
-	// sparse is after how many searches in a row a walk takes no steps, but for every sparseth user.
-	sparse = 16
-)
-
-// stateWalk reads the states of users, who mostly ascend. It steps from one to the next where they are neighbors in the store, and
-// searches where they are far apart.
-type stateWalk struct {
-	it       *pebble.Iterator
-	searches int // in a row
-}
-
-// to reads the state of the user with a key, which has only the user before, and afterwards if the user is unknown.
-func (w *stateWalk) to(key []byte, st *userstate.State) error {
-	if !w.seek(key) || string(w.it.Key()) != string(key) {
-		return w.it.Error()
+// state reads the state of the user with a key, which has only the user before, and afterwards if the user is unknown.
+func (w *walk) state(key []byte, st *userstate.State) error {
+	if !w.seek(key) || string(w.Key()) != string(key) {
+		return w.Error()
 	}
-	value, err := w.it.ValueAndErr()
+	value, err := w.ValueAndErr()
 	if err != nil {
 		return fmt.Errorf("read from the store: %w", err)
 	}
 	return stateIn(value, st)
-}
-
-// seek moves to the first key that is not below the given one, and reports whether there is one.
-func (w *stateWalk) seek(key []byte) bool {
-	if w.it.Valid() && bytes.Compare(w.it.Key(), key) < 0 && (w.searches < sparse || w.searches%sparse == 0) {
-		for range fewSteps {
-			if !w.it.Next() {
-				return false // nothing is above the last position, and so above the key
-			}
-			if bytes.Compare(w.it.Key(), key) >= 0 {
-				w.searches = 0
-				return true
-			}
-		}
-	}
-	w.searches++
-	return w.it.SeekGE(key)
 }
 
 // stateIn reads the user's state in a value.
@@ -208,10 +176,10 @@ func (s *Users) raiseHeads(heads []bucket.Head) (err error) {
 		return err
 	}
 	defer closeIter(it, &err)
-	walk, batch := stateWalk{it: it}, s.db.engine.NewBatch()
+	states, batch := walk{Iterator: it}, s.db.engine.NewBatch()
 	for _, h := range heads { // mostly of one partition and ascending
 		st := userstate.State{User: h.Owner}
-		damage, err := ofUser(walk.to(s.key(h.Owner), &st))
+		damage, err := ofUser(states.state(s.key(h.Owner), &st))
 		if err != nil {
 			return err
 		}
