@@ -184,7 +184,7 @@ func (p *pass) handle(ctx context.Context, h *handling) error {
 	return nil
 }
 
-// likely returns how many of n owners are as one of whom the first comes after so many others.
+// likely guesses how many of n owners are of a kind of which the first came after so many others.
 func likely(n, before int) int { return n/(before+1) + 1 }
 
 // lookUp looks up the owners of a chunk and returns its append call. A message that was sent after an owner's horizon

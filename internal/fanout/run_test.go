@@ -277,6 +277,8 @@ func TestNoTaskIsTakenWithoutAWorker(t *testing.T) {
 	first := w.await(t)
 	actor := rig.StartAt(t.Context(), rig.StallBefore, "Push", 0, w.run(intake))
 	require.False(t, actor.Finished())
+	require.Eventually(t, func() bool { return w.Bus.Requests(t.Context(), "bulk-1") == 0 }, patience, time.Millisecond,
+		"the server has forgotten the request from before the worker was busy: to hand the task out to it would be an attempt")
 	second := w.store(t, 2, "author", usersOf(1, 1)...)
 	w.see(t, usersOf(1, 1)...)
 	w.plan(t, event.Bulk, []int{1}, second)
