@@ -70,7 +70,7 @@ func fanningOut() []mutation {
 		},
 		{
 			name: "dormancy by the worker's clock", trap: "a message that is late is skipped, and too old to be found later: lost",
-			edits: []edit{{fanoutAppendGo, "state.Deliver(sent)", "state.Deliver(p.opts.Now())"}},
+			edits: []edit{{fanoutAppendGo, "state.Deliver(j.sent)", "state.Deliver(p.opts.Now())"}},
 			pkg:   fanout, run: "^TestHorizonDecides$",
 		},
 		{
