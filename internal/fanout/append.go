@@ -21,7 +21,7 @@ import (
 
 const (
 	// chunksPerBatch is into how many chunks a batch divides the recipients that it appends to. The batch may append
-	// all of them at the same time, while it reads the next one. More chunks are smaller ones: each costs the embedded store a file.
+	// all of them at the same time, while it reads the next one. Each chunk costs the embedded store at least a file.
 	chunksPerBatch = 2
 	// entriesPerChunk bounds the memory of a chunk. One whose recipients each get dozens of messages ends early. It is not a multiple of the
 	// owners: small batches behind many messages would need a round trip for a few owners.
@@ -184,7 +184,7 @@ func (p *pass) handle(ctx context.Context, h *handling) error {
 	return nil
 }
 
-// likely guesses how many of n owners are of a kind of which the first came after so many others.
+// likely guesses how many of n owners are of a kind, from how many others came before the first of them.
 func likely(n, before int) int { return n/(before+1) + 1 }
 
 // lookUp looks up the owners of a chunk and returns its append call. A message that was sent after an owner's horizon

@@ -56,7 +56,7 @@ const (
 	blockBytes = 32 << 10
 	// mergedLayers is at how many unmerged layers Pebble begins to merge, twice its default, so that it rewrites an entry half as often.
 	mergedLayers = 4
-	// compactions run at once. One alone leaves processors idle after a large fan-out, and its layers to the reads meanwhile.
+	// compactions is how many run at once. After a large fan-out, one alone would leave a processor idle, and reads more layers to search.
 	compactions = 2
 	// engineFormat is fixed, so that an upgrade of Pebble alone does not make data unreadable for the previous release.
 	engineFormat = pebble.FormatTableFormatV6
