@@ -278,7 +278,7 @@ func (db *DB) PanicInGet(key []byte) error {
 
 // BreakTail makes each push to an owner panic, until the returned function is called.
 func (db *DB) BreakTail(owner message.UserID) (mend func()) {
-	lock := db.inbox.keyed(owner).lock
+	lock := db.LockOf(owner)
 	tails := &db.inbox.tails.shards[lock]
 	whole := *tails
 	*tails = shard{taken: -2} // has no place for the owner, and makes none
@@ -328,4 +328,6 @@ func IdentityRecords(r identity.Record) []Record {
 }
 
 // LockOf returns the number of an owner's lock.
-func (db *DB) LockOf(owner message.UserID) uint64 { return db.inbox.keyed(owner).lock }
+func (db *DB) LockOf(owner message.UserID) uint64 {
+	return db.inbox.keyed(&bucket.Push{Owner: owner}).lock
+}

@@ -2,9 +2,10 @@ package pebblestore
 
 import (
 	"context"
+	"slices"
 	"sync"
-	"sync/atomic"
 
+	"github.com/fanmail/fanmail/pkg/bucket"
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
@@ -12,9 +13,42 @@ import (
 // owners. A flight has its owners from board to land: meanwhile no other call appends to their inboxes, or changes what is in them. Who waits
 // for a flight holds no lock and has no flight, so that nobody can wait for one another.
 type flights struct {
-	number atomic.Int32 // it changes only under the locks of the owners
-	mu     sync.Mutex
+	mu sync.Mutex
+	// aloft has the owners of each flight, in the order of keys. It changes only under the locks of the owners, and is never overwritten.
+	aloft  [][]keyed
 	landed chan struct{} // it is closed when the next flight has landed
+}
+
+func (f *flights) board(owners []keyed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.aloft = append(slices.Clone(f.aloft), owners)
+}
+
+func (f *flights) land(owners []keyed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.aloft = slices.DeleteFunc(slices.Clone(f.aloft), func(flight []keyed) bool { return &flight[0] == &owners[0] })
+	if f.landed != nil {
+		close(f.landed)
+		f.landed = nil
+	}
+}
+
+// have reports whether a flight has one of the owners, which are in the order of keys. The caller holds their locks.
+func (f *flights) have(owners []keyed) bool {
+	f.mu.Lock()
+	aloft := f.aloft
+	f.mu.Unlock()
+	for _, flight := range aloft {
+		i, _ := slices.BinarySearchFunc(owners, flight[0], keyOrder)
+		for ; i < len(owners) && keyOrder(owners[i], flight[len(flight)-1]) <= 0; i++ {
+			if _, found := slices.BinarySearchFunc(flight, owners[i], keyOrder); found {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // next returns a channel that is closed when a flight has landed after the call.
@@ -27,24 +61,11 @@ func (f *flights) next() <-chan struct{} {
 	return f.landed
 }
 
-func (f *flights) wake() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.landed != nil {
-		close(f.landed)
-		f.landed = nil
-	}
-}
-
-// hold takes the locks of owners, as soon as no flight has any of them.
+// hold takes the locks of owners, who are in the order of keys, as soon as no flight has any of them.
 func (s *Inbox) hold(ctx context.Context, owners []keyed) (heldLocks, error) {
-	set := s.locks.newSet()
-	for i := range owners {
-		s.locks.add(set, owners[i].lock)
-	}
 	for {
-		locks := s.locks.lock(set)
-		if !s.anyFlies(owners) {
+		locks := lockAll(s.locks, owners, keyed.stripe)
+		if !s.flights.have(owners) {
 			return locks, nil
 		}
 		landed := s.flights.next() // before the locks are free, so that the flight cannot land unnoticed
@@ -57,18 +78,6 @@ func (s *Inbox) hold(ctx context.Context, owners []keyed) (heldLocks, error) {
 	}
 }
 
-func (s *Inbox) anyFlies(owners []keyed) bool {
-	if s.flights.number.Load() == 0 {
-		return false
-	}
-	for i := range owners {
-		if s.tails.flies(&owners[i]) {
-			return true
-		}
-	}
-	return false
-}
-
 // board makes a flight of owners, and notes their tails.
 func (s *Inbox) board(ctx context.Context, owners []keyed) error {
 	locks, err := s.hold(ctx, owners)
@@ -76,30 +85,17 @@ func (s *Inbox) board(ctx context.Context, owners []keyed) error {
 		return err
 	}
 	defer locks.unlock()
-	s.flights.number.Add(1)
-	for i := range owners {
-		s.tails.board(&owners[i])
-	}
+	s.tails.read(owners)
+	s.flights.board(owners)
 	return nil
 }
 
-// land ends a flight. The tails of the owners are known if all pushes were tried.
-func (s *Inbox) land(owners []keyed, known bool) {
-	set := s.locks.newSet()
-	for i := range owners {
-		s.locks.add(set, owners[i].lock)
-	}
-	locks := s.locks.lock(set)
-	if known {
-		for i := range owners {
-			s.tails.land(&owners[i])
-		}
-	} else {
-		s.tails.forget(owners)
-	}
-	s.flights.number.Add(-1)
-	locks.unlock()
-	s.flights.wake()
+// land ends a flight. The tails of the owners are known if all pushes were applied.
+func (s *Inbox) land(owners []keyed, applied bool) {
+	locks := lockAll(s.locks, owners, keyed.stripe)
+	defer locks.unlock()
+	defer s.flights.land(owners)
+	s.tails.settle(owners, applied)
 }
 
 // beginChange starts a change of an inbox under the owner's lock. After it the rules of begin apply.
@@ -107,7 +103,7 @@ func (s *Inbox) beginChange(ctx context.Context, op string, owner message.UserID
 	if c.call, err = s.db.begin(ctx, op); err != nil {
 		return c, err
 	}
-	if c.locks, err = s.hold(ctx, []keyed{s.keyed(owner)}); err != nil {
+	if c.locks, err = s.hold(ctx, []keyed{s.keyed(&bucket.Push{Owner: owner})}); err != nil {
 		c.call.end(ctx, &err)
 		return c, err
 	}

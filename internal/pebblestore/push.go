@@ -44,29 +44,32 @@ type keyed struct {
 func (s *Inbox) byKey(pushes []bucket.Push) []keyed {
 	work := make([]keyed, len(pushes))
 	for i := range pushes {
-		work[i] = s.keyed(pushes[i].Owner)
-		work[i].index, work[i].push = i, &pushes[i]
+		work[i] = s.keyed(&pushes[i])
+		work[i].index = i
 	}
-	order := func(x, y keyed) int {
-		if x.partition != y.partition {
-			return cmp.Compare(x.partition, y.partition)
-		}
-		return cmp.Compare(x.push.Owner, y.push.Owner)
-	}
-	if !slices.IsSortedFunc(work, order) {
-		slices.SortFunc(work, order)
+	if !slices.IsSortedFunc(work, keyOrder) {
+		slices.SortFunc(work, keyOrder)
 	}
 	return work
 }
 
-// keyed returns the position of an owner, without a push.
-func (s *Inbox) keyed(owner message.UserID) keyed {
-	hash := s.tails.hash(owner)
+func keyOrder(x, y keyed) int {
+	if x.partition != y.partition {
+		return cmp.Compare(x.partition, y.partition)
+	}
+	return cmp.Compare(x.push.Owner, y.push.Owner)
+}
+
+// keyed returns the position of a push. It needs only the owner.
+func (s *Inbox) keyed(push *bucket.Push) keyed {
+	hash := s.tails.hash(push.Owner)
 	p := partition.OfHash(hash[0], s.db.partitions)
 	// The low bits of the hash determine the partition, so the lock uses other bits.
 	within := (hash[0] >> 32) % stripesPerPartition
-	return keyed{partition: p, lock: uint64(p)*stripesPerPartition + within, owner: hash} //nolint:gosec // a partition is not negative
+	return keyed{push: push, partition: p, lock: uint64(p)*stripesPerPartition + within, owner: hash} //nolint:gosec // a partition is not negative
 }
+
+func (w keyed) stripe() uint64 { return w.lock }
 
 // Push implements bucket.Store. Mostly the least id of a push is above its bucket's last, so it is neither a duplicate nor late. Such a
 // push costs the search for the bucket's highest record and one write for each entry.
@@ -137,19 +140,10 @@ func (s *Inbox) pushChunk(ctx context.Context, p *pusher, chunk []keyed, outcome
 	}
 	defer locks.unlock()
 	applied := false
-	defer func() {
-		if !applied {
-			s.tails.forget(chunk)
-		}
-	}()
-	for i := range chunk {
-		chunk[i].tail = s.tails.of(&chunk[i])
-	}
+	defer func() { s.tails.settle(chunk, applied) }()
+	s.tails.read(chunk)
 	if err := p.pushAll(chunk, outcomes); err != nil {
 		return err
-	}
-	for i := range chunk {
-		s.tails.remember(&chunk[i])
 	}
 	applied = true
 	return nil

@@ -84,8 +84,12 @@ func (s *Inbox) stretch(part, rest []keyed) (one stretch, _ []keyed, err error) 
 			})
 			written = written[1:]
 		}
-		if run := part[:end]; entriesOf(run) >= least {
-			one.owners = append(one.owners, run...)
+		if run := part[:end:end]; entriesOf(run) >= least {
+			if one.owners == nil {
+				one.owners = run // mostly all of them
+			} else {
+				one.owners = append(one.owners, run...)
+			}
 			one.ends = append(one.ends, len(one.owners))
 		} else {
 			rest = append(rest, run...)

@@ -33,10 +33,9 @@ type place struct {
 	last     message.ID
 	sequence uint32
 	slots    uint8
-	flying   bool // a flight has the owner: see Inbox.fly
 }
 
-func (p *place) free() bool { return p.slots == 0 && !p.flying }
+func (p *place) free() bool { return p.slots == 0 }
 
 func (p *place) tail() tail { return tail{last: p.last, sequence: p.sequence, slots: p.slots} }
 
@@ -51,8 +50,6 @@ type shard struct {
 	taken, limit int
 	// newcomers counts the owners who found the shard full.
 	newcomers int
-	// standing has the flying owners without a place.
-	standing map[ownerHash]struct{}
 }
 
 const (
@@ -76,12 +73,13 @@ func (t *tails) hash(owner message.UserID) ownerHash {
 	return ownerHash{partition.Hash(owner), maphash.String(t.seed, string(owner))}
 }
 
-// of returns what is known of an owner's tail.
-func (t *tails) of(w *keyed) tail {
-	if p := t.shards[w.lock].find(w.owner); p != nil {
-		return p.tail()
+// read notes with each owner what is known of their tail.
+func (t *tails) read(work []keyed) {
+	for i := range work {
+		if p := t.shards[work[i].lock].find(work[i].owner); p != nil {
+			work[i].tail = p.tail()
+		}
 	}
-	return tail{}
 }
 
 // onto returns the state of the bucket with a sequence, and whether the bucket exists, if both are known. The bucket after a full
@@ -118,43 +116,20 @@ func (t *tails) remember(w *keyed) {
 	}
 }
 
-// flies reports whether a flight has the owner.
-func (t *tails) flies(w *keyed) bool {
-	s := &t.shards[w.lock]
-	if p := s.find(w.owner); p != nil && !p.free() {
-		return p.flying
+// settle remembers the tails of owners after their pushes were applied, and forgets them otherwise, also after a panic.
+func (t *tails) settle(work []keyed, applied bool) {
+	remembered := false
+	defer func() {
+		if !remembered {
+			t.forget(work)
+		}
+	}()
+	if applied {
+		for i := range work {
+			t.remember(&work[i])
+		}
+		remembered = true
 	}
-	_, stands := s.standing[w.owner]
-	return stands
-}
-
-// board gives an owner to a flight, with their tail.
-func (t *tails) board(w *keyed) {
-	s := &t.shards[w.lock]
-	if p := s.claim(w.owner); p != nil {
-		p.flying, w.tail = true, p.tail()
-		return
-	}
-	if s.standing == nil {
-		s.standing = make(map[ownerHash]struct{})
-	}
-	s.standing[w.owner], w.tail = struct{}{}, tail{}
-}
-
-// land takes an owner from their flight, and remembers their tail.
-func (t *tails) land(w *keyed) {
-	s := &t.shards[w.lock]
-	p := s.find(w.owner)
-	if p == nil || p.free() {
-		delete(s.standing, w.owner)
-		return
-	}
-	if w.tail.slots == 0 {
-		s.remove(s.index(w.owner))
-		return
-	}
-	p.flying = false
-	p.set(w.tail)
 }
 
 // forget removes the owners of pushes whose result is unknown.
@@ -163,8 +138,6 @@ func (t *tails) forget(work []keyed) {
 		s := &t.shards[work[i].lock]
 		if p := s.find(work[i].owner); p != nil && !p.free() {
 			s.remove(s.index(work[i].owner))
-		} else {
-			delete(s.standing, work[i].owner)
 		}
 	}
 }
@@ -202,7 +175,7 @@ func (s *shard) claim(owner ownerHash) *place {
 	s.grow()
 	s.taken++
 	p := s.find(owner)
-	*p = place{owner: owner}
+	p.owner = owner
 	return p
 }
 
@@ -220,14 +193,14 @@ func (s *shard) grow() {
 	}
 }
 
-// replace removes an arbitrary owner who is not flying, if it is a newcomer's turn to get a place.
+// replace removes an arbitrary owner, if it is a newcomer's turn to get a place.
 func (s *shard) replace(newcomer ownerHash) bool {
 	if s.newcomers++; s.newcomers%newcomersPerPlace != 0 {
 		return false
 	}
 	i := s.home(newcomer)
 	for range s.places {
-		if p := &s.places[i]; p.slots > 0 && !p.flying {
+		if !s.places[i].free() {
 			s.remove(i)
 			return true
 		}

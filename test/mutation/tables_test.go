@@ -29,12 +29,12 @@ func tabling() []mutation {
 		},
 		{
 			name: "a table whose owners are not held", trap: "a direct message gets the slot of the table's entry: one of them is lost",
-			edits: []edit{{flightsGo, "	if s.flights.number.Load() == 0 {", "	if s.flights.number.Load() >= 0 {"}},
+			edits: []edit{{flightsGo, "	aloft := f.aloft\n", "	aloft := f.aloft[:0]\n"}},
 			pkg:   pebble, run: "^TestFlight$",
 		},
 		{
 			name: "who waits for a table is not woken", trap: "a direct message waits until its context ends",
-			edits: []edit{{flightsGo, "	s.flights.wake()\n", ""}},
+			edits: []edit{{flightsGo, "		close(f.landed)\n", ""}},
 			pkg:   pebble, run: "^TestFlight$",
 		},
 		{
