@@ -25,6 +25,9 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) (longestPause time.Dur
 	defer call.end(ctx, &err)
 	db.ingesting.Lock()
 	defer db.ingesting.Unlock()
+	if err := ctx.Err(); err != nil { // it may have waited for large pushes
+		return 0, err
+	}
 	ended := make(chan struct{})
 	var probing sync.WaitGroup
 	probing.Go(func() { longestPause = db.probe(ended) })

@@ -8,7 +8,7 @@
 // sync. It applies the batch under the locks, which makes it visible. It waits for the sync outside, so that Pebble syncs the batches of
 // many callers at once. The log is one sequence: the data that a call has read stands in it before the data that the call writes. After a
 // crash, a write that survives has all earlier writes with it. One case needs more. A call may find its result already in place, written by
-// another caller that still waits for the sync. Such a call waits for a sync of its own (see DB.barrier).
+// another caller that still waits for the sync. Such a call waits for a sync of its own (see DB.commit).
 //
 // Some contracts allow a write to be lost together with all later writes: pushes before Persist, and lazy steps. The store does
 // not sync them. The order of the log is enough. So a fan-out syncs once for each batch, when it records its progress. A

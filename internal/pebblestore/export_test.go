@@ -331,3 +331,14 @@ func IdentityRecords(r identity.Record) []Record {
 func (db *DB) LockOf(owner message.UserID) uint64 {
 	return db.inbox.keyed(&bucket.Push{Owner: owner}).lock
 }
+
+// Meet reports whether two lists of owners in one partition have one in common.
+func Meet(x, y []message.UserID) bool {
+	list := func(owners []message.UserID) (list []keyed) {
+		for _, owner := range owners {
+			list = append(list, keyed{name: owner})
+		}
+		return list
+	}
+	return meet(list(x), list(y))
+}

@@ -3,6 +3,7 @@ package pebblestore
 import (
 	"context"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/fanmail/fanmail/pkg/bucket"
@@ -14,7 +15,7 @@ import (
 // for a flight holds no lock and has no flight, so that nobody can wait for one another.
 type flights struct {
 	mu sync.Mutex
-	// aloft has the owners of each flight, in the order of keys. It changes only under the locks of the owners, and is never overwritten.
+	// aloft has the owners of each flight, in the order of keys. It changes only under the locks of the owners, and a change makes a new slice.
 	aloft  [][]keyed
 	landed chan struct{} // it is closed when the next flight has landed
 }
@@ -35,24 +36,15 @@ func (f *flights) land(owners []keyed) {
 	}
 }
 
-// have reports whether a flight has one of the owners, which are in the order of keys. The caller holds their locks.
-func (f *flights) have(owners []keyed) bool {
+// awaited returns a channel that is closed when a flight has landed, if a flight has one of the owners, and nil otherwise. The caller holds the
+// locks of the owners, which are in the order of keys. So this flight has not landed before the call.
+func (f *flights) awaited(owners []keyed) <-chan struct{} {
 	f.mu.Lock()
 	aloft := f.aloft
 	f.mu.Unlock()
-	for _, flight := range aloft {
-		i, _ := slices.BinarySearchFunc(owners, flight[0], keyOrder)
-		for ; i < len(owners) && keyOrder(owners[i], flight[len(flight)-1]) <= 0; i++ {
-			if _, found := slices.BinarySearchFunc(flight, owners[i], keyOrder); found {
-				return true
-			}
-		}
+	if !slices.ContainsFunc(aloft, func(flight []keyed) bool { return meet(owners, flight) }) {
+		return nil
 	}
-	return false
-}
-
-// next returns a channel that is closed when a flight has landed after the call.
-func (f *flights) next() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.landed == nil {
@@ -61,14 +53,37 @@ func (f *flights) next() <-chan struct{} {
 	return f.landed
 }
 
+// meet reports whether two lists in the order of keys have an owner in common.
+func meet(x, y []keyed) bool {
+	if x = from(x, &y[0]); len(x) > 0 {
+		y = from(y, &x[0])
+	}
+	for len(x) > 0 && len(y) > 0 {
+		switch order := keyOrder(&x[0], &y[0]); {
+		case order == 0:
+			return true
+		case order < 0:
+			x = x[1:]
+		default:
+			y = y[1:]
+		}
+	}
+	return false
+}
+
+// from returns the part of a list in the order of keys that does not come before an owner.
+func from(list []keyed, owner *keyed) []keyed {
+	return list[sort.Search(len(list), func(i int) bool { return keyOrder(&list[i], owner) >= 0 }):]
+}
+
 // hold takes the locks of owners, who are in the order of keys, as soon as no flight has any of them.
 func (s *Inbox) hold(ctx context.Context, owners []keyed) (heldLocks, error) {
 	for {
 		locks := lockAll(s.locks, owners, keyed.stripe)
-		if !s.flights.have(owners) {
+		landed := s.flights.awaited(owners)
+		if landed == nil {
 			return locks, nil
 		}
-		landed := s.flights.next() // before the locks are free, so that the flight cannot land unnoticed
 		locks.unlock()
 		select {
 		case <-landed:
@@ -90,12 +105,12 @@ func (s *Inbox) board(ctx context.Context, owners []keyed) error {
 	return nil
 }
 
-// land ends a flight. The tails of the owners are known if all pushes were applied.
-func (s *Inbox) land(owners []keyed, applied bool) {
+// land ends a flight. The tails of the owners are known if all pushes were tried.
+func (s *Inbox) land(owners []keyed, tried bool) {
 	locks := lockAll(s.locks, owners, keyed.stripe)
 	defer locks.unlock()
 	defer s.flights.land(owners)
-	s.tails.settle(owners, applied)
+	s.tails.settle(owners, tried)
 }
 
 // beginChange starts a change of an inbox under the owner's lock. After it the rules of begin apply.

@@ -2,7 +2,10 @@ package pebblestore_test
 
 import (
 	"context"
+	"path"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/fanmail/fanmail/internal/pebblestore"
 	"github.com/fanmail/fanmail/internal/storetest/messagetest"
 	"github.com/fanmail/fanmail/pkg/bucket"
+	"github.com/fanmail/fanmail/pkg/message"
 )
 
 // fly begins a large push of the first message to owners of a new store. Its table waits for the disk until land is called, which demands that
@@ -98,4 +102,60 @@ func TestFlightsThatShareAnOwner(t *testing.T) {
 		requireInboxes(t, db, "b", 1, 2)
 		requireInboxes(t, db, test.other, 3, 2)
 	}
+}
+
+// A large push whose context has ended makes no more tables.
+func TestLargePushEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var tables atomic.Int32
+	opts := options(t, watchedDisk{vfs.NewMem(), func(call, name string) error {
+		if call == "sync" && path.Ext(name) == ".table" {
+			tables.Add(1)
+			cancel()
+		}
+		return nil
+	}})
+	opts.Partitions, opts.TableEntries = 4, 2
+	db, err := pebblestore.Open(t.Context(), "store", opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	var pushes []bucket.Push
+	for owner := range 200 {
+		pushes = append(pushes, bucket.Push{Owner: message.UserID(strconv.Itoa(owner)), Entries: entriesOf(1, 1)})
+	}
+	_, err = db.Inbox().Push(ctx, pushes)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualValues(t, 1, tables.Load())
+}
+
+// Two pushes of a call to one inbox would get the same slot.
+func TestOwnerTwiceInAPush(t *testing.T) {
+	t.Parallel()
+	db := watched(t, vfs.NewMem(), "store", func(string) error { return nil })
+	_, err := db.Inbox().Push(t.Context(), []bucket.Push{{Owner: "b", Entries: entriesOf(2, 1)}, {Owner: "a", Entries: entriesOf(1, 1)}, {Owner: "b", Entries: entriesOf(3, 1)}})
+	require.ErrorContains(t, err, `two pushes have the owner "b"`)
+	requireInboxes(t, db, "ab")
+}
+
+// A flight that has an owner of a push, wherever in its list, is found.
+func TestFlightsOfNeighbors(t *testing.T) {
+	t.Parallel()
+	for flight := range 1 << 5 {
+		for push := range 1 << 5 {
+			if flight > 0 {
+				require.Equal(t, flight&push != 0, pebblestore.Meet(ownersOf(push), ownersOf(flight)), "%b %b", push, flight)
+			}
+		}
+	}
+}
+
+// ownersOf returns an owner for each bit of a set.
+func ownersOf(set int) (owners []message.UserID) {
+	for bit := range 5 {
+		if set>>bit&1 != 0 {
+			owners = append(owners, message.UserID("abcde"[bit:bit+1]))
+		}
+	}
+	return owners
 }

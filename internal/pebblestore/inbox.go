@@ -21,7 +21,7 @@ type Inbox struct {
 	size  bucket.Size
 	locks stripes
 	tails *tails
-	// flights are the stretches that are being written as tables, each of at least tableEntries entries.
+	// flights are the stretches that are being written as tables.
 	flights      flights
 	tableEntries int
 	// removes says that an inbox may have lost buckets. While it is false, no call looks for the record of removed buckets.

@@ -34,30 +34,46 @@ const (
 type keyed struct {
 	index     int
 	partition int
+	name      message.UserID
 	lock      uint64
 	owner     ownerHash
 	push      *bucket.Push
 	tail      tail // of the owner, before and then after the push
 }
 
-// byKey sorts pushes by the keys of their owners, so that reads and writes follow the order of the database.
-func (s *Inbox) byKey(pushes []bucket.Push) []keyed {
+// byKey sorts pushes by the keys of their owners, so that reads and writes follow the order of the database. It fails if two have the same owner.
+func (s *Inbox) byKey(pushes []bucket.Push) ([]keyed, error) {
 	work := make([]keyed, len(pushes))
 	for i := range pushes {
 		work[i] = s.keyed(&pushes[i])
 		work[i].index = i
 	}
-	if !slices.IsSortedFunc(work, keyOrder) {
-		slices.SortFunc(work, keyOrder)
+	if firstDisorder(work) < 0 {
+		return work, nil
 	}
-	return work
+	slices.SortFunc(work, func(x, y keyed) int { return keyOrder(&x, &y) })
+	if i := firstDisorder(work); i >= 0 {
+		return nil, fmt.Errorf("two pushes have the owner %q", work[i].name)
+	}
+	return work, nil
 }
 
-func keyOrder(x, y keyed) int {
+// firstDisorder returns the first index at which the key is not above the one before; -1 if there is none.
+func firstDisorder(work []keyed) int {
+	for i := 1; i < len(work); i++ {
+		if keyOrder(&work[i-1], &work[i]) >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// keyOrder reads only what is never written: the owners of a flight are compared while their tails change.
+func keyOrder(x, y *keyed) int {
 	if x.partition != y.partition {
 		return cmp.Compare(x.partition, y.partition)
 	}
-	return cmp.Compare(x.push.Owner, y.push.Owner)
+	return cmp.Compare(x.name, y.name)
 }
 
 // keyed returns the position of a push. It needs only the owner.
@@ -66,7 +82,7 @@ func (s *Inbox) keyed(push *bucket.Push) keyed {
 	p := partition.OfHash(hash[0], s.db.partitions)
 	// The low bits of the hash determine the partition, so the lock uses other bits.
 	within := (hash[0] >> 32) % stripesPerPartition
-	return keyed{push: push, partition: p, lock: uint64(p)*stripesPerPartition + within, owner: hash} //nolint:gosec // a partition is not negative
+	return keyed{push: push, partition: p, name: push.Owner, lock: uint64(p)*stripesPerPartition + within, owner: hash} //nolint:gosec // a partition is not negative
 }
 
 func (w keyed) stripe() uint64 { return w.lock }
@@ -88,7 +104,11 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) (_ []bucket.Outc
 			return nil, err
 		}
 	}
-	if err := s.pushSorted(ctx, s.byKey(pushes), outcomes); err != nil {
+	work, err := s.byKey(pushes)
+	if err == nil {
+		err = s.pushSorted(ctx, work, outcomes)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("push to %d inboxes: %w", len(pushes), err)
 	}
 	s.db.metrics.Pushed(pushes, outcomes)
@@ -112,7 +132,7 @@ func (s *Inbox) pushLarge(ctx context.Context, p *pusher, work []keyed, outcomes
 	defer s.db.ingesting.RUnlock()
 	large, rest, err := s.stretches(work)
 	for _, one := range large {
-		if err == nil {
+		if err = cmp.Or(err, ctx.Err()); err == nil {
 			err = s.pushTables(ctx, p, one, outcomes)
 		}
 	}

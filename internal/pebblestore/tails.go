@@ -116,15 +116,15 @@ func (t *tails) remember(w *keyed) {
 	}
 }
 
-// settle remembers the tails of owners after their pushes were applied, and forgets them otherwise, also after a panic.
-func (t *tails) settle(work []keyed, applied bool) {
+// settle remembers the tails of owners after their pushes were tried, and forgets them otherwise, also after a panic.
+func (t *tails) settle(work []keyed, tried bool) {
 	remembered := false
 	defer func() {
 		if !remembered {
 			t.forget(work)
 		}
 	}()
-	if applied {
+	if tried {
 		for i := range work {
 			t.remember(&work[i])
 		}
