@@ -16,7 +16,7 @@
 //
 // Large pushes do not go through the log. They become sorted tables, which Pebble takes over, and which are durable at once. So everything that
 // was written before is synced first, and the order holds for them, too: see Inbox.pushTables. They hold no stripes during their syncs, but
-// have their owners in a flight.
+// reserve their owners.
 //
 // keys.go defines the layout of all keys. The first byte of every value is its format version.
 package pebblestore

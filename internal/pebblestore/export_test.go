@@ -233,11 +233,11 @@ func (db *DB) CloseEngine() error {
 // OnPause sets what is called instead of a pause before a table is created.
 func (db *DB) OnPause(pause func()) { db.files.pause = func(time.Duration) { pause() } }
 
-// AwaitsFlight reports whether a call waits for a flight.
-func (db *DB) AwaitsFlight() bool {
-	db.inbox.flights.mu.Lock()
-	defer db.inbox.flights.mu.Unlock()
-	return db.inbox.flights.landed != nil
+// AwaitsReservation reports whether a call waits for a reservation.
+func (db *DB) AwaitsReservation() bool {
+	db.inbox.reservations.mu.Lock()
+	defer db.inbox.reservations.mu.Unlock()
+	return db.inbox.reservations.released != nil
 }
 
 // HeldLocks returns how many locks of the store calls hold.

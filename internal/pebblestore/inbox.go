@@ -17,12 +17,11 @@ import (
 
 // Inbox stores the buckets. A bucket has no record of its own, only the records of its entries.
 type Inbox struct {
-	db    *DB
-	size  bucket.Size
-	locks stripes
-	tails *tails
-	// flights are the stretches that are being written as tables.
-	flights      flights
+	db           *DB
+	size         bucket.Size
+	locks        stripes
+	tails        *tails
+	reservations reservations
 	tableEntries int
 	// removes says that an inbox may have lost buckets. While it is false, no call looks for the record of removed buckets.
 	removes atomic.Bool

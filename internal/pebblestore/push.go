@@ -68,7 +68,7 @@ func firstDisorder(work []keyed) int {
 	return -1
 }
 
-// keyOrder reads only what is never written: the owners of a flight are compared while their tails change.
+// keyOrder reads only what is never written: the owners of a reservation are compared while their tails change.
 func keyOrder(x, y *keyed) int {
 	if x.partition != y.partition {
 		return cmp.Compare(x.partition, y.partition)

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// stretchBytes limits how long a flight takes, and so how long a direct message to one of its owners waits.
+	// stretchBytes limits how long owners are reserved, and so how long a direct message to one of its owners waits.
 	stretchBytes = 16 << 20
 	// narrowest is the number of entries from which a table of its own is cheaper than the log.
 	narrowest = 512
 )
 
-// stretch is a flight's owners. They are in one partition, in the order of keys.
+// stretch is owners of a reservation. They are in one partition, in the order of keys.
 type stretch struct {
 	owners []keyed
 	// ends are the numbers of owners at which a table ends, because an owner behind is left out.
@@ -105,7 +105,7 @@ func (s *Inbox) stretch(part, rest []keyed) (one stretch, _ []keyed, err error) 
 // takes a fraction of the processor time. An entry in a table is durable at once. So everything written before must be durable first: otherwise
 // what a crash leaves may have holes.
 func (s *Inbox) pushTables(ctx context.Context, p *pusher, f stretch, outcomes []bucket.Outcome) (err error) {
-	if err := s.board(ctx, f.owners); err != nil {
+	if err := s.reserve(ctx, f.owners); err != nil {
 		return err
 	}
 	t, applied := &tables{files: s.db.files, options: s.db.tableOptions}, false
@@ -113,9 +113,9 @@ func (s *Inbox) pushTables(ctx context.Context, p *pusher, f stretch, outcomes [
 		if !applied {
 			t.remove()
 		}
-		s.land(f.owners, applied)
+		s.release(f.owners, applied)
 	}()
-	synced := s.db.beginSync() // not before the owners are boarded: it would miss what is written to them until then
+	synced := s.db.beginSync() // not before the owners are reserved: it would miss what is written to them until then
 	left, err := p.buildTables(t, f, outcomes)
 	synced()
 	if err == nil && len(t.paths) > 0 {

@@ -238,7 +238,7 @@ func TestCrashAfterTables(t *testing.T) {
 			large.Go(func() error { return pushTo(t, db, 1, "bc") })
 			<-reached
 			large.Go(func() error { return pushTo(t, db, 3, "ab") })
-			require.Eventually(t, db.AwaitsFlight, time.Minute, time.Millisecond)
+			require.Eventually(t, db.AwaitsReservation, time.Minute, time.Millisecond)
 			require.NoError(t, db.Inbox().Persist(t.Context()))
 			require.NoError(t, pushTo(t, db, 2, "a")) // below the first key of the next table: above it, the engine would sync the log
 			close(goOn)

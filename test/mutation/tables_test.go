@@ -1,15 +1,15 @@
 package mutation_test
 
 const (
-	stretchGo = "internal/pebblestore/stretch.go"
-	flightsGo = "internal/pebblestore/flights.go"
+	stretchGo      = "internal/pebblestore/stretch.go"
+	reservationsGo = "internal/pebblestore/reservations.go"
 )
 
 // tabling are the shortcuts of large pushes, which the embedded store writes as tables past the log.
 func tabling() []mutation {
 	const (
-		board  = "	if err := s.board(ctx, f.owners); err != nil {\n"
-		synced = "	synced := s.db.beginSync() //"
+		reserve = "	if err := s.reserve(ctx, f.owners); err != nil {\n"
+		synced  = "	synced := s.db.beginSync() //"
 	)
 	return []mutation{
 		{
@@ -19,7 +19,7 @@ func tabling() []mutation {
 		},
 		{
 			name: "a sync that begins before the owners of a table are taken", trap: "an owner gets a record in between: the same",
-			edits: []edit{{stretchGo, board, "	synced := s.db.beginSync()\n" + board}, {stretchGo, synced + " not", "	// not"}},
+			edits: []edit{{stretchGo, reserve, "	synced := s.db.beginSync()\n" + reserve}, {stretchGo, synced + " not", "	// not"}},
 			pkg:   pebble, run: "^TestCrashAfterTables$",
 		},
 		{
@@ -29,13 +29,13 @@ func tabling() []mutation {
 		},
 		{
 			name: "a table whose owners are not held", trap: "a direct message gets the slot of the table's entry: one of them is lost",
-			edits: []edit{{flightsGo, "	aloft := f.aloft\n", "	aloft := f.aloft[:0]\n"}},
-			pkg:   pebble, run: "^TestFlight$",
+			edits: []edit{{reservationsGo, "	lists := r.lists\n", "	lists := r.lists[:0]\n"}},
+			pkg:   pebble, run: "^TestReservation$",
 		},
 		{
 			name: "who waits for a table is not woken", trap: "a direct message waits until its context ends",
-			edits: []edit{{flightsGo, "		close(f.landed)\n", ""}},
-			pkg:   pebble, run: "^TestFlight$",
+			edits: []edit{{reservationsGo, "		close(r.released)\n", ""}},
+			pkg:   pebble, run: "^TestReservation$",
 		},
 		{
 			name: "a late entry in a table without its mark", trap: "a retry does not find it: twice",
@@ -47,7 +47,7 @@ func tabling() []mutation {
 		},
 		{
 			name: "tails that a failed table has left", trap: "the next entry goes above a slot that is empty",
-			edits: []edit{{stretchGo, "s.land(f.owners, applied)", "s.land(f.owners, true)"}},
+			edits: []edit{{stretchGo, "s.release(f.owners, applied)", "s.release(f.owners, true)"}},
 			pkg:   pebble, run: "^TestTablesFail$",
 		},
 		{

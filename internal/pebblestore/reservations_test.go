@@ -18,9 +18,9 @@ import (
 	"github.com/fanmail/fanmail/pkg/message"
 )
 
-// fly begins a large push of the first message to owners of a new store. Its table waits for the disk until land is called, which demands that
+// reserve begins a large push of the first message to owners of a new store. Its table waits for the disk until release is called, which demands that
 // the push then ends.
-func fly(t *testing.T, owners string) (db *pebblestore.DB, land func()) {
+func reserve(t *testing.T, owners string) (db *pebblestore.DB, release func()) {
 	t.Helper()
 	var first sync.Once
 	reached, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -37,12 +37,12 @@ func fly(t *testing.T, owners string) (db *pebblestore.DB, land func()) {
 	return db, func() { t.Helper(); open(); requireEnds(t, done) }
 }
 
-// waits begins a push that has to wait for a flight. No other call has waited for that.
+// waits begins a push that has to wait for a reservation. No other call has waited for that.
 func waits(t *testing.T, db *pebblestore.DB, n int, owners string) (done chan error) {
 	t.Helper()
 	done = make(chan error, 1)
 	go func() { done <- pushTo(t, db, n, owners) }()
-	waitUntil(func() bool { return len(done) > 0 || db.AwaitsFlight() })
+	waitUntil(func() bool { return len(done) > 0 || db.AwaitsReservation() })
 	require.Empty(t, done, "it must wait")
 	return done
 }
@@ -58,9 +58,9 @@ func requireEnds(t *testing.T, done chan error) {
 }
 
 // While a table is synced, what changes an inbox in it waits, and what changes another one does not, although it may share a lock.
-func TestFlight(t *testing.T) {
+func TestReservation(t *testing.T) {
 	t.Parallel()
-	db, land := fly(t, "ci")
+	db, release := reserve(t, "ci")
 	require.Equal(t, db.LockOf("c"), db.LockOf("g"))
 	waiting := waits(t, db, 2, "c")
 	for name, change := range map[string]func(ctx context.Context) error{
@@ -80,7 +80,7 @@ func TestFlight(t *testing.T) {
 	}
 	require.NoError(t, pushTo(t, db, 4, "g"))
 	requireInboxes(t, db, "g", 4)
-	land()
+	release()
 	requireEnds(t, waiting)
 	require.NoError(t, pushTo(t, db, 5, "cgi"))
 	requireInboxes(t, db, "c", 1, 2, 5)
@@ -91,13 +91,13 @@ func TestFlight(t *testing.T) {
 }
 
 // Large pushes that share an owner end, whichever is the first. One that waits has no owner.
-func TestFlightsThatShareAnOwner(t *testing.T) {
+func TestReservationsThatShareAnOwner(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ first, second, other string }{{"ab", "bc", "c"}, {"bc", "ab", "a"}} {
-		db, land := fly(t, test.first)
+		db, release := reserve(t, test.first)
 		waiting := waits(t, db, 2, test.second)
 		require.NoError(t, pushTo(t, db, 3, test.other))
-		land()
+		release()
 		requireEnds(t, waiting)
 		requireInboxes(t, db, "b", 1, 2)
 		requireInboxes(t, db, test.other, 3, 2)
@@ -138,13 +138,13 @@ func TestOwnerTwiceInAPush(t *testing.T) {
 	requireInboxes(t, db, "ab")
 }
 
-// A flight that has an owner of a push, wherever in its list, is found.
-func TestFlightsOfNeighbors(t *testing.T) {
+// A reservation of an owner of a push is found, wherever they are in its list.
+func TestReservationsOfNeighbors(t *testing.T) {
 	t.Parallel()
-	for flight := range 1 << 5 {
+	for reserved := range 1 << 5 {
 		for push := range 1 << 5 {
-			if flight > 0 {
-				require.Equal(t, flight&push != 0, pebblestore.Meet(ownersOf(push), ownersOf(flight)), "%b %b", push, flight)
+			if reserved > 0 {
+				require.Equal(t, reserved&push != 0, pebblestore.Meet(ownersOf(push), ownersOf(reserved)), "%b %b", push, reserved)
 			}
 		}
 	}
