@@ -20,20 +20,22 @@ import (
 )
 
 const (
-	// chunksPerBatch is into how many chunks a batch divides the recipients that it appends to. The batch may append
-	// all of them at the same time, while it reads the next one. Each chunk costs the embedded store at least a file.
+	// chunksPerBatch is into how many chunks a batch divides the recipients that it appends to, if it passes over few. The batch may append
+	// so many at the same time, while it reads the next one. Each chunk costs the embedded store at least a file.
 	chunksPerBatch = 2
-	// entriesPerChunk bounds the memory of a chunk. One whose recipients each get dozens of messages ends early. It is not a multiple of the
-	// owners: small batches behind many messages would need a round trip for a few owners.
+	// entriesPerChunk bounds the entries of a chunk. It does not depend on BatchOwners: in small batches behind many messages, each chunk would
+	// have a few owners, and each chunk is a round trip.
 	entriesPerChunk = 8000
+	// bytesPerChunk bounds the bodies and attributes that the store writes for a chunk, and so how long that takes.
+	bytesPerChunk = 16 << 20
 )
 
 // The cost of a recipient. A batch ends at a cost limit, not at a recipient count: skipping a dormant follower takes a store about 1/8 of
-// the time of an append. Each further entry of an append takes about as little.
+// the time of an append. Each further message takes about as little, and the batch remembers what becomes of it.
 const (
-	costPass     = 1
-	costAppend   = 7 // includes the first entry
-	costEntry    = 1 // each further entry
+	costPass     = 1 // includes the first message
+	costMessage  = 1 // each further message, whether it is appended or skipped
+	costAppend   = 7
 	costPerOwner = costPass + costAppend
 )
 
@@ -102,10 +104,10 @@ func (p *pass) appendNext(ctx context.Context, m *merger, addressed func(*job, r
 			break
 		}
 		reached, last = h.chunk.reached, h.chunk.last()
-		budget -= costPass * h.chunk.passed
+		budget -= costPass*h.chunk.passed + costMessage*(len(h.chunk.jobs)-len(h.chunk.owners))
 		if h.call != nil {
-			budget -= h.call.cost()
-		} else { // what they cost is not known yet: as much as a batch may take
+			budget -= costAppend * len(h.call.appends)
+		} else { // how many need an append is not known yet
 			budget -= costAppend * len(h.chunk.owners)
 		}
 		handled = append(handled, h)
@@ -184,7 +186,7 @@ func (p *pass) handle(ctx context.Context, h *handling) error {
 	return nil
 }
 
-// likely guesses how many of n owners are of a kind, from how many others came before the first of them.
+// likely guesses how many of n owners are of a kind, if so many others came before the first of them.
 func likely(n, before int) int { return n/(before+1) + 1 }
 
 // lookUp looks up the owners of a chunk and returns its append call. A message that was sent after an owner's horizon
@@ -384,14 +386,6 @@ func (c *appendCall) entries() (n int) {
 		n += len(a.Entries)
 	}
 	return n
-}
-
-// cost returns the cost of a call.
-func (c *appendCall) cost() (cost int) {
-	for _, a := range c.appends {
-		cost += costAppend + costEntry*(len(a.Entries)-1)
-	}
-	return cost
 }
 
 // report measures and logs messages that have ended.

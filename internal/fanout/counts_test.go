@@ -61,6 +61,27 @@ func TestBatchOfTheDormantIsLonger(t *testing.T) {
 	require.NotContains(t, batch.Trace(), "Push")
 }
 
+// A batch remembers what becomes of each message, so behind eight messages it passes over an eighth of the dormant followers.
+func TestBatchOfManyMessagesToTheDormantEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dormant := usersOf(0, 3*rig.BatchOwners)
+	w.follow(t, "author", dormant...)
+	var messages []message.Message
+	for n := range 8 {
+		messages = append(messages, w.store(t, n, "author"))
+	}
+	w.plan(t, event.Bulk, []int{0}, messages...)
+	require.True(t, w.deliver(t, event.Bulk, 0))
+	for _, m := range messages {
+		require.Equal(t, dormant[rig.BatchOwners-1], w.scan(t, m, 0).At)
+	}
+	w.drain(t)
+	for _, m := range messages {
+		w.requireDone(t, m, 0, len(dormant))
+	}
+}
+
 // When a worker dies at an operation, the next worker finishes the batch, and each recipient is counted once.
 func TestCountsAreExactAfterADeath(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,8 @@ type chunk struct {
 	jobs []*job
 	// ends has for each owner where their jobs end in jobs.
 	ends []int
+	// bytes is the size of all entries.
+	bytes int64
 
 	// passed is how many users the merge has passed, whether they are owners or not.
 	passed int
@@ -61,7 +63,7 @@ func newMerger(streams []*stream, bound message.UserID) *merger {
 // addressed whether the job has an entry for the user.
 func (m *merger) next(ctx context.Context, limit int, addressed func(*job, recipient) bool) (chunk, error) {
 	var c chunk
-	for c.passed < limit && len(c.jobs) < entriesPerChunk {
+	for c.passed < limit && len(c.jobs) < entriesPerChunk && c.bytes < bytesPerChunk {
 		if err := m.refill(ctx); err != nil {
 			return c, err
 		}
@@ -96,7 +98,7 @@ func (m *merger) pass(c *chunk, addressed func(*job, recipient) bool) {
 		stream := m.streams[0]
 		for _, j := range stream.jobs {
 			if addressed(j, stream.buffer[0]) && !slices.Contains(c.jobs[before:], j) {
-				c.jobs = append(c.jobs, j)
+				c.jobs, c.bytes = append(c.jobs, j), c.bytes+j.size()
 			}
 		}
 		if stream.buffer = stream.buffer[1:]; len(stream.buffer) > 0 {

@@ -1,7 +1,9 @@
 package fanout
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,4 +55,17 @@ func TestChunkOfManyMessages(t *testing.T) {
 		require.Equal(t, to[:owners], c.owners)
 		require.Len(t, c.jobs, owners*messages)
 	}
+}
+
+// A store needs time for large bodies, so a chunk of them ends early.
+func TestChunkOfLargeBodies(t *testing.T) {
+	t.Parallel()
+	var large job
+	large.set(message.Message{Body: strings.Repeat("x", bytesPerChunk/3)})
+	read := func(context.Context, message.UserID, int) ([]recipient, error) {
+		return recipientsOf([]message.UserID{"ada", "bob", "cid", "dan", "eve"}), nil
+	}
+	c, err := newMerger([]*stream{{jobs: []*job{&large}, read: read}}, "").next(t.Context(), 5, func(*job, recipient) bool { return true })
+	require.NoError(t, err)
+	require.Equal(t, []message.UserID{"ada", "bob", "cid", "dan"}, c.owners)
 }

@@ -119,7 +119,7 @@ func (s *Inbox) Push(ctx context.Context, pushes []bucket.Push) (_ []bucket.Outc
 // and could miss an entry in a table below one in the log.
 func (s *Inbox) pushSorted(ctx context.Context, work []keyed, outcomes []bucket.Outcome) (err error) {
 	p := &pusher{db: s.db, encoder: newEncoder(s.size)}
-	if entriesOf(work) >= s.tableEntries && s.db.ingesting.TryRLock() {
+	if weightOf(work) >= s.tableEntries && s.db.ingesting.TryRLock() {
 		if work, err = s.pushLarge(ctx, p, work, outcomes); err != nil {
 			return err
 		}

@@ -15,8 +15,11 @@ import (
 const (
 	// stretchBytes limits how long owners are reserved, and so how long a direct message to one of its owners waits.
 	stretchBytes = 16 << 20
-	// narrowest is the number of entries from which a table of its own is cheaper than the log.
+	// narrowest is the weight from which a table of its own is cheaper than the log.
 	narrowest = 512
+	// entryBytes is how many bytes of an entry weigh as much as one more entry, in a push to many inboxes. Neighbors have the same body, which a
+	// table compresses to one, and the log writes for each.
+	entryBytes = 1 << 10
 )
 
 // stretch is owners of a reservation. They are in one partition, in the order of keys.
@@ -37,7 +40,7 @@ func (s *Inbox) stretches(work []keyed) (large []stretch, rest []keyed, err erro
 		}
 		part := work[first:last]
 		first = last
-		if entriesOf(part) < s.tableEntries {
+		if weightOf(part) < s.tableEntries {
 			rest = append(rest, part...)
 			continue
 		}
@@ -52,11 +55,15 @@ func (s *Inbox) stretches(work []keyed) (large []stretch, rest []keyed, err erro
 	return large, rest, nil
 }
 
-func entriesOf(work []keyed) (n int) {
+// weightOf returns the number of entries. In a push to many inboxes, each entryBytes of an entry count as one more.
+func weightOf(work []keyed) (weight int) {
 	for i := range work {
-		n += len(work[i].push.Entries)
+		weight += len(work[i].push.Entries)
+		if len(work) >= bulkPushes {
+			weight += bytesOf(work[i].push) / entryBytes
+		}
 	}
-	return n
+	return weight
 }
 
 func bytesOf(push *bucket.Push) (n int) {
@@ -69,7 +76,7 @@ func bytesOf(push *bucket.Push) (n int) {
 // stretch divides the pushes to owners of a partition. It appends to rest those that are not written as tables.
 func (s *Inbox) stretch(part, rest []keyed) (one stretch, _ []keyed, err error) {
 	least := min(narrowest, s.tableEntries)
-	most := entriesOf(part) / least
+	most := weightOf(part) / least
 	written, err := s.inMemory(&part[0], &part[len(part)-1], most+1)
 	if err != nil || len(written) > most {
 		return one, append(rest, part...), err
@@ -84,7 +91,7 @@ func (s *Inbox) stretch(part, rest []keyed) (one stretch, _ []keyed, err error) 
 			})
 			written = written[1:]
 		}
-		if run := part[:end:end]; entriesOf(run) >= least {
+		if run := part[:end:end]; weightOf(run) >= least {
 			if one.owners == nil {
 				one.owners = run // mostly all of them
 			} else {

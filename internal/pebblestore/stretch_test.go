@@ -2,6 +2,8 @@ package pebblestore_test
 
 import (
 	"math"
+	"path"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -106,5 +108,32 @@ func TestStretchWithRecords(t *testing.T) {
 		buckets, err := bucket.ReadSection(t.Context(), db.Inbox(), bucket.Section{Owner: owner, High: math.MaxUint32}, bucket.AllFields)
 		require.NoError(t, err)
 		require.Equal(t, entries, buckets[0].Entries, owner)
+	}
+}
+
+// Large bodies go into tables although they are fewer, if they are for many inboxes.
+func TestLargeBodiesAreTables(t *testing.T) {
+	t.Parallel()
+	for owners, want := range map[int]int32{pebblestore.BulkPushes: 1, pebblestore.BulkPushes - 1: 0} {
+		var tables atomic.Int32
+		opts := options(t, watchedDisk{vfs.NewMem(), func(call, name string) error {
+			if call == "create" && path.Ext(name) == ".table" {
+				tables.Add(1)
+			}
+			return nil
+		}})
+		opts.Partitions, opts.TableEntries = 1, 2*owners
+		db, err := pebblestore.Open(t.Context(), "store", opts)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		entry := bucket.EntryOf(messagetest.Message(1, "ada"))
+		entry.Body = strings.Repeat("x", 1<<10)
+		var pushes []bucket.Push
+		for owner := range owners {
+			pushes = append(pushes, bucket.Push{Owner: message.UserID(strconv.Itoa(owner)), Entries: []bucket.Entry{entry}})
+		}
+		_, err = db.Inbox().Push(t.Context(), pushes)
+		require.NoError(t, err)
+		require.Equal(t, want, tables.Load(), owners)
 	}
 }
