@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -30,8 +31,8 @@ func newBenchFanout(p program.Process) *cobra.Command {
 	o := bench.FanoutOptions{Followers: []int{100_000}, Messages: 1, Rounds: 1, Authors: 1}
 	c := command.New(p, &cobra.Command{
 		Use:   "fanout",
-		Short: "Measure the fan-out of messages by one author",
-		Long: "Measure the fan-out of messages by one author, from publishing to done. The raw limit is the same number of\n" +
+		Short: "Measure the fan-out of messages to many",
+		Long: "Measure the fan-out of messages to many, from publishing to done. The raw limit is the same number of\n" +
 			"writes of the same size and nothing else: synced batches of Pebble, or guarded upserts on MongoDB. A second one\n" +
 			"for Pebble, \"raw tables\", writes the same as sorted files that Pebble takes over. With --dormant the raw limit is\n" +
 			"a scan of the followers and their states.",
@@ -51,7 +52,7 @@ func newBenchFanout(p program.Process) *cobra.Command {
 	})
 	c.Number(&o.There, "there", 0, "number of messages in each inbox at the start")
 	c.Number(&o.Rounds, "rounds", 1, "number of messages to the followers, one after another, each when the store has settled (embedded store)")
-	c.Number(&o.Authors, "authors", 1, "number of authors who publish in each of the rounds, at most 16; each of them has an equal part of the followers")
+	c.Number(&o.Authors, "authors", 1, "number of authors who publish in each of the rounds, at most 16; the followers are divided evenly among them")
 	c.Check(func() error {
 		if o.Rounds > 1 && (o.Messages > 1 || o.Topics > 0 || o.There > 0 || o.Dormant > 0) {
 			return errors.New("--rounds are of one message each to active followers: leave --messages, --topic, --there and --dormant out")
@@ -59,8 +60,15 @@ func newBenchFanout(p program.Process) *cobra.Command {
 		if o.Authors > 1 && o.Rounds <= 1 {
 			return fmt.Errorf("--authors is %d, and only rounds have several authors: give --rounds of 2 or more, or leave --authors out", o.Authors)
 		}
-		if o.Authors > 16 {
-			return fmt.Errorf("--authors is %d: give at most 16", o.Authors)
+		least := slices.Min(o.Followers)
+		if most := min(16, least); o.Authors > most {
+			return fmt.Errorf("--authors is %d: give at most %d", o.Authors, most)
+		}
+		if o.Dormant > 0 && (o.Messages > 1 || o.There > 0) {
+			return errors.New("--dormant compares one message with a scan of the followers: leave --messages and --there out")
+		}
+		if o.Dormant > 0 && o.Dormant*float64(least) < 1 {
+			return fmt.Errorf("--dormant is %g: none of %d --followers is dormant", o.Dormant, least)
 		}
 		return nil
 	})
@@ -83,6 +91,12 @@ func newBenchBurst(p program.Process) *cobra.Command {
 	c.Flags().BoolVar(&o.Graded, "graded", false, "give the nth author n times as many followers as the first")
 	c.Share(&o.Overlap, "overlap", "share of each audience that is the same users, from 0 to 1")
 	c.Flags().Var((*duration.Value)(&o.Apart), "apart", "time from one author to the next")
+	c.Check(func() error {
+		if o.Apart < 0 {
+			return fmt.Errorf("--apart is %s: give a time that is not negative", o.Apart)
+		}
+		return nil
+	})
 	return c.Command
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fanmail/fanmail/internal/bench"
+	"github.com/fanmail/fanmail/internal/cli/program"
 )
 
 // small reduces the space that a benchmark reserves.
@@ -24,4 +25,21 @@ func TestBench(t *testing.T) {
 	report := fromJSON[bench.Report](t, fanmail(t, append(command, "--json", "--runs", "2")...))
 	require.Equal(t, 2, report.Runs)
 	require.Len(t, report.Rows, 2)
+}
+
+// What a benchmark would not measure is refused before it begins.
+func TestBenchIsRefused(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"fanout --dormant NaN":                          "--dormant is NaN: give a number from 0 to 1",
+		"fanout --dormant 0.001 --followers 1000,100":   "--dormant is 0.001: none of 100 --followers is dormant",
+		"fanout --dormant 0.5 --messages 2":             "leave --messages and --there out",
+		"fanout --rounds 2 --authors 16 --followers 10": "--authors is 16: give at most 10",
+		"fanout --body 0":                               "--body is 0: give 1 or more",
+		"burst --apart -5s":                             "--apart is -5s: give a time that is not negative",
+	} {
+		got := run{args: append([]string{"bench"}, strings.Fields(args)...)}.do(t.Context(), t)
+		require.Equal(t, program.ExitUsage, got.code, args)
+		require.Contains(t, got.stderr, want)
+	}
 }

@@ -60,7 +60,7 @@ func fanningOut() []mutation {
 		},
 		{
 			name: "skipped messages that cost a batch nothing", trap: "many messages over dormant followers take gigabytes",
-			edits: []edit{{"internal/fanout/append.go", " + costMessage*(len(h.chunk.jobs)-len(h.chunk.owners))", ""}},
+			edits: []edit{{fanoutAppendGo, " + costMessage*(len(h.chunk.jobs)-len(h.chunk.owners))", ""}},
 			pkg:   fanout, run: "^TestBatchOfManyMessagesToTheDormantEnds$",
 		},
 		{

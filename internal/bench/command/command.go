@@ -33,7 +33,7 @@ func New(p program.Process, cmd *cobra.Command, measure func(context.Context, be
 	asJSON, runs := false, 1
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the figures as JSON")
 	c.Number(&runs, "runs", 1, "number of runs; the figures are medians")
-	c.Number(&env.Body, "body", 0, "length of a message's body in bytes")
+	c.Number(&env.Body, "body", 1, "length of a message's body in bytes")
 	cmd.Flags().StringVar(&env.Dir, "dir", "", "folder, on the disk to be measured, for temporary folders (default the system's)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, check := range c.checks {
@@ -103,7 +103,7 @@ func (c *Command) Numbers(values *[]int, name, usage string) {
 func (c *Command) Share(value *float64, name, usage string) {
 	c.Flags().Float64Var(value, name, *value, usage)
 	c.Check(func() error {
-		if *value < 0 || *value > 1 {
+		if !(*value >= 0 && *value <= 1) { // NaN is neither
 			return fmt.Errorf("--%s is %g: give a number from 0 to 1", name, *value)
 		}
 		return nil

@@ -34,10 +34,10 @@ func (o Options) values() [][]byte {
 	return values
 }
 
-// key returns the key of a record: that of an entry at a slot of the bucket of the ith owner.
-func key(i int, slot byte) []byte {
+// key returns the key of a record: that of the nth entry of the ith owner. A bucket has 50.
+func key(i, n int) []byte {
 	key := fmt.Appendf(nil, "i00user-%07d", i)
-	return append(binary.BigEndian.AppendUint32(append(key, 0), 0), slot)
+	return append(binary.BigEndian.AppendUint32(append(key, 0), uint32(n/50)), byte(n%50)) //nolint:gosec // n is a small number
 }
 
 // Batches writes n records of an entry's size in the order of their owners. Two goroutines write batches of 1,000, each synced. It returns
@@ -56,9 +56,9 @@ func Rounds(opts Options, n, rounds int) (rates []float64, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("raw limit of Pebble: %w", err)
 	}
-	for slot := range rounds {
+	for round := range rounds {
 		began := time.Now() //nolint:forbidigo // what is measured is time
-		if err = batches(db, opts, n, byte(slot)); err != nil {
+		if err = batches(db, opts, n, round); err != nil {
 			break
 		}
 		for m := db.Metrics(); m.Compact.NumInProgress > 0 || m.Levels[0].Sublevels > layers; m = db.Metrics() {
@@ -72,13 +72,13 @@ func Rounds(opts Options, n, rounds int) (rates []float64, err error) {
 	return rates, nil
 }
 
-// batches writes a record to n owners, at one slot of a bucket.
-func batches(db *pebble.DB, opts Options, n int, slot byte) error {
+// batches writes the record of a round to n owners.
+func batches(db *pebble.DB, opts Options, n, round int) error {
 	values := opts.values()
 	return inOrder(n, 1000, func(first, last int) error {
 		batch := db.NewBatch()
 		for i := first; i < last; i++ {
-			if err := batch.Set(key(i, slot), values[i%len(values)], nil); err != nil {
+			if err := batch.Set(key(i, round), values[i%len(values)], nil); err != nil {
 				return err
 			}
 		}
