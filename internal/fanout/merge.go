@@ -91,6 +91,10 @@ func (m *merger) atEnd(c *chunk) bool {
 
 // pass adds the next user to a chunk.
 func (m *merger) pass(c *chunk, addressed func(*job, recipient) bool) {
+	if len(c.owners) == cap(c.owners) {
+		n := len(m.streams[0].buffer) // mostly there is one stream
+		c.owners, c.jobs, c.ends = slices.Grow(c.owners, n), slices.Grow(c.jobs, n), slices.Grow(c.ends, n)
+	}
 	c.passed++
 	c.reached.end = m.streams.next()
 	before := len(c.jobs)
@@ -102,7 +106,9 @@ func (m *merger) pass(c *chunk, addressed func(*job, recipient) bool) {
 			}
 		}
 		if stream.buffer = stream.buffer[1:]; len(stream.buffer) > 0 {
-			heap.Fix(&m.streams, 0)
+			if len(m.streams) > 1 {
+				heap.Fix(&m.streams, 0)
+			}
 			continue
 		}
 		heap.Pop(&m.streams)

@@ -161,7 +161,7 @@ func (b *batch) streams(jobs []*job, after message.UserID) []*stream {
 			s.jobs = append(s.jobs, j)
 		}
 	}
-	// A page has at most as many recipients as a batch appends to. To read a few recipients in order, a store may have
+	// A page has at most as many recipients as a batch appends to, and at most largestPage. To read a few recipients in order, a store may have
 	// to search all that follow.
 	maxPage := min(b.opts.BatchOwners, largestPage)
 	for _, s := range bySource {
