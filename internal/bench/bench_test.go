@@ -71,14 +71,14 @@ func TestBench(t *testing.T) {
 				return e.Mixed(ctx, bench.MixedOptions{Followers: 3000, Medium: 1100, Probes: 5})
 			},
 			map[string][]string{
-				"direct message, idle":                            {"readable after p50", "readable after p99"},
-				"direct message, beside 20 a second to 1000 each": {"readable after p50", "readable after p99"},
-				"direct message, under bulk":                      {"readable after p50", "readable after p99"},
-				"direct message, under bulk and medium":           {"readable after p50", "readable after p99"},
-				"to 1100, idle":                                   {"done after p50", "done after p99"},
-				"to 1100, under bulk":                             {"done after p50", "done after p99"},
-				"publishing to one":                               {"accepted after p50", "accepted after p99"},
-				"publishing to 3000":                              {"accepted after p50", "accepted after p99", "times one, p50", "times one, p99"},
+				"direct message, idle":                                {"readable after p50", "readable after p99"},
+				"direct message, beside 20 a second to 1000 each":     {"readable after p50", "readable after p99"},
+				"direct message, during the fan-out":                  {"readable after p50", "readable after p99"},
+				"direct message, during the fan-out and smaller ones": {"readable after p50", "readable after p99"},
+				"to 1100, idle":               {"done after p50", "done after p99"},
+				"to 1100, during the fan-out": {"done after p50", "done after p99"},
+				"publishing to one":           {"accepted after p50", "accepted after p99"},
+				"publishing to 3000":          {"accepted after p50", "accepted after p99", "times one, p50", "times one, p99"},
 			},
 		},
 		"publish": {

@@ -81,10 +81,10 @@ func (e Env) Mixed(ctx context.Context, o MixedOptions) (_ Report, err error) {
 	return Report{Benchmark: "mixed", Store: e.Config.Store, Rows: []Row{
 		{Case: "direct message, idle", Figures: Latency("readable after", idle)},
 		{Case: fmt.Sprintf("direct message, beside %d a second to %d each", besideRate, besideAudience), Figures: Latency("readable after", beside)},
-		{Case: "direct message, under bulk", Figures: Latency("readable after", busy)},
-		{Case: "direct message, under bulk and medium", Figures: Latency("readable after", both)},
+		{Case: "direct message, during the fan-out", Figures: Latency("readable after", busy)},
+		{Case: "direct message, during the fan-out and smaller ones", Figures: Latency("readable after", both)},
 		{Case: fmt.Sprintf("to %d, idle", o.Medium), Figures: Latency("done after", Times{quiet})},
-		{Case: fmt.Sprintf("to %d, under bulk", o.Medium), Figures: Latency("done after", mediums)},
+		{Case: fmt.Sprintf("to %d, during the fan-out", o.Medium), Figures: Latency("done after", mediums)},
 		{Case: "publishing to one", Figures: Latency("accepted after", one)},
 		{Case: fmt.Sprintf("publishing to %d", o.Followers), Figures: append(Latency("accepted after", large),
 			Figure{"times one, p50", large.Percentile(50) / one.Percentile(50), ""},

@@ -240,7 +240,7 @@ func (db *DB) AwaitsReservation() bool {
 	return db.inbox.reservations.released != nil
 }
 
-// HeldLocks returns how many locks of the store calls hold.
+// HeldLocks returns how many locks and reservations of the store calls hold.
 func (db *DB) HeldLocks() (held int) {
 	type lock interface {
 		TryLock() bool
@@ -253,6 +253,7 @@ func (db *DB) HeldLocks() (held int) {
 		}
 		l.Unlock()
 	}
+	held += len(db.inbox.reservations.lists)
 	count(&db.calls)
 	count(&db.ingesting)
 	for _, mu := range []*sync.Mutex{&db.settings.mu, &db.messages.syncing.mu} {
