@@ -186,7 +186,7 @@ func (p *pass) handle(ctx context.Context, h *handling) error {
 	return nil
 }
 
-// likely guesses how many of n owners are of a kind, if so many others came before the first of them.
+// likely guesses how many of n owners are of a kind, given how many of another kind came first.
 func likely(n, before int) int { return n/(before+1) + 1 }
 
 // lookUp looks up the owners of a chunk and returns its append call. A message that was sent after an owner's horizon

@@ -55,8 +55,8 @@ type Options struct {
 	Workers map[event.Lane]int
 	// Room reports whether the store has room for the bulk lane, whose tasks wait otherwise. Nil means always.
 	Room func() bool
-	// BatchOwners is to how many recipients a batch appends until it ends, and so bounds its memory and duration. A dormant recipient, whom a
-	// batch only passes, counts as 1/8, and so does each further message of a recipient. The last chunk may exceed it by half.
+	// BatchOwners is the number of recipients after which a batch ends. It bounds the memory and the duration of a batch. A dormant recipient
+	// counts as 1/8, and so does each further message of a recipient. The last chunk may exceed it by half.
 	BatchOwners int
 	// BatchTasks bounds the tasks of a batch, BatchBytes the memory that they and their messages take. A batch has one
 	// message, however large it is.
